@@ -98,8 +98,10 @@ private:
 Pending MpiCommunicator::start(const char* what, size_t bytes, std::function<void()> task) {
     GroupLog& log = group_.log();
     const int64_t number = log.begin(what, narrow<int64_t>(bytes));
-    auto noted = [this, number, task = std::move(task)] {
-        if (delay_ > delay_.zero()) std::this_thread::sleep_for(delay_ * (size() - 1));
+    const std::chrono::duration<double> delay =
+        link_.delay * (size() - 1) + link_.delay_of_byte * static_cast<double>(bytes);
+    auto noted = [this, number, delay, task = std::move(task)] {
+        if (delay > delay.zero()) std::this_thread::sleep_for(delay);
         task();
         group_.log().end(number);
     };
@@ -208,11 +210,10 @@ Pending MpiCommunicator::shift(std::vector<Exchange> exchanges) {
 Pending MpiCommunicator::broadcast(at::Tensor in_out, int root) {
     check_tensor(in_out, at::kCPU);
     return start("broadcast", in_out.nbytes(), [this, in_out, root] {
-        constexpr size_t longest_message = size_t{1} << 30;
         const auto whole = bytes_of(in_out);
-        for (size_t begin = 0; begin < whole.size(); begin += longest_message) {
+        for (size_t begin = 0; begin < whole.size(); begin += ring_.longest_message) {
             const auto piece =
-                whole.subspan(begin, std::min(longest_message, whole.size() - begin));
+                whole.subspan(begin, std::min(ring_.longest_message, whole.size() - begin));
             MPI_Request request = MPI_REQUEST_NULL;
             RINGSHARD_MPI(MPI_Ibcast(piece.data(), narrow<int>(piece.size()), MPI_BYTE, root,
                                      group_.handle(), &request));

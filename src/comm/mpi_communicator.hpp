@@ -15,12 +15,17 @@ namespace ringshard::comm {
 // communicator of its own runs the operations in order, while the rank computes.
 class MpiCommunicator final : public Communicator {
 public:
-    // delay: sleep before every operation, times its number of messages to neighbours. For tests of
-    // the overlap with computation.
-    MpiCommunicator(Group group, std::chrono::microseconds delay)
+    // How messages go, for tests.
+    struct Link {
+        // A sleep before every operation, times its number of messages to neighbours.
+        std::chrono::microseconds delay{};
+        std::chrono::duration<double> delay_of_byte{};         // the same for each of its bytes
+        size_t longest_message = RingPlace().longest_message;  // longer ones go in pieces
+    };
+    MpiCommunicator(Group group, const Link& link)
         : group_(std::move(group)),
-          ring_{group_.handle(), group_.rank(), group_.size()},
-          delay_(delay) {}
+          ring_{group_.handle(), group_.rank(), group_.size(), link.longest_message},
+          link_(link) {}
 
     int rank() const override { return group_.rank(); }
     int size() const override { return group_.size(); }
@@ -43,7 +48,7 @@ private:
 
     Group group_;
     RingPlace ring_;
-    std::chrono::microseconds delay_;
+    Link link_;
     RingBuffers ring_buffers_;  // only the worker uses them
     Worker worker_;             // last: it ends before the members that its tasks use
 };

@@ -11,7 +11,6 @@ namespace ringshard::comm {
 namespace {
 
 constexpr int tag = 1;
-constexpr size_t longest_message = size_t{1} << 30;  // MPI counts bytes in an int
 
 // A reduction sends each part in segments, so that it adds one while the next arrives. The receive
 // buffers hold one block of segments, however long the parts are.
@@ -99,8 +98,8 @@ private:
 
 void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,
                 std::vector<MPI_Request>& requests) {
-    for (size_t begin = 0; begin == 0 || begin < bytes.size(); begin += longest_message) {
-        const auto piece = cut(bytes, begin, longest_message);
+    for (size_t begin = 0; begin == 0 || begin < bytes.size(); begin += ring.longest_message) {
+        const auto piece = cut(bytes, begin, ring.longest_message);
         RINGSHARD_MPI(MPI_Isend(piece.data(), narrow<int>(piece.size()), MPI_BYTE, to, tag,
                                 ring.communicator, &requests.emplace_back(MPI_REQUEST_NULL)));
     }
@@ -108,8 +107,8 @@ void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,
 
 void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from,
                    std::vector<MPI_Request>& requests) {
-    for (size_t begin = 0; begin == 0 || begin < bytes.size(); begin += longest_message) {
-        const auto piece = cut(bytes, begin, longest_message);
+    for (size_t begin = 0; begin == 0 || begin < bytes.size(); begin += ring.longest_message) {
+        const auto piece = cut(bytes, begin, ring.longest_message);
         RINGSHARD_MPI(MPI_Irecv(piece.data(), narrow<int>(piece.size()), MPI_BYTE, from, tag,
                                 ring.communicator, &requests.emplace_back(MPI_REQUEST_NULL)));
     }

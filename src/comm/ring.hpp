@@ -16,6 +16,7 @@ struct RingPlace {
     MPI_Comm communicator = MPI_COMM_NULL;
     int rank = 0;
     int size = 1;
+    size_t longest_message = size_t{1} << 30;  // bytes: MPI counts them in an int
     int next() const { return (rank + 1) % size; }
     int previous() const { return (rank + size - 1) % size; }
 };
@@ -38,7 +39,7 @@ void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
 void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
                           const Adder& add, RingBuffers& buffers);
 
-// Sends messages of any length, in chunks that MPI can count. The caller waits for the requests.
+// Sends messages of any length, in pieces that MPI can count. The caller waits for the requests.
 void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,
                 std::vector<MPI_Request>& requests);
 void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from,

@@ -35,7 +35,7 @@ struct EnumNames<Precision> {
 template <>
 struct EnumNames<Fp8Format> {
     static constexpr NameTable<Fp8Format, 2> table{
-        {{"E4M3", Fp8Format::e4m3}, {"HYBRID", Fp8Format::hybrid}}};
+        {{"e4m3", Fp8Format::e4m3}, {"hybrid", Fp8Format::hybrid}}};
 };
 template <>
 struct EnumNames<ActivationPolicy> {

@@ -117,8 +117,8 @@ void add_group_bias_gradient(const at::Tensor& d_biases, const at::Tensor& dy,
     });
 }
 
-ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
-    return backend_of(experts).rows_by_expert(experts, num_experts);
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts, int64_t planned_experts) {
+    return backend_of(experts).rows_by_expert(experts, num_experts, planned_experts);
 }
 
 std::vector<int64_t> counts_on_host(const at::Tensor& counts,

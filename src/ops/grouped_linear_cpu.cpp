@@ -90,7 +90,7 @@ void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights
     });
 }
 
-ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts, int64_t) {
     const int64_t choices = experts.numel();
     const int64_t per_token = experts.size(1);
     ExpertRows rows{at::empty({choices}, experts.options()),

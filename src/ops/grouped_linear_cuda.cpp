@@ -51,7 +51,7 @@ at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
 }
 
 // The host waits for the counts: it starts a product for each expert.
-ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts, int64_t) {
     constexpr bool stable = true;
     const at::Tensor flat = experts.flatten();
     const at::Tensor choices = std::get<1>(at::sort(flat, stable, 0, false));

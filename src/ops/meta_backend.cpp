@@ -103,12 +103,13 @@ void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights
     });
 }
 
-// The experts get equally many.
-ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts, int64_t planned_experts) {
     const int64_t choices = experts.numel();
-    std::vector<int64_t> counts;
-    for (int64_t expert = 0; expert < num_experts; ++expert)
-        counts.push_back(choices * (expert + 1) / num_experts - choices * expert / num_experts);
+    const int64_t among = planned_experts == 0 ? num_experts : planned_experts;
+    std::vector<int64_t> counts(static_cast<size_t>(num_experts));
+    for (int64_t expert = 0; expert < among; ++expert)
+        counts[static_cast<size_t>(expert)] =
+            choices * (expert + 1) / among - choices * expert / among;
     return {at::empty({choices}, experts.options()), at::empty({choices}, experts.options()),
             at::empty_like(experts), std::move(counts)};
 }
@@ -119,8 +120,12 @@ std::vector<int64_t> counts_on_host(const at::Tensor&, const std::vector<int64_t
 }
 
 ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
-    const int64_t rows = std::accumulate(expected.begin(), expected.end(), int64_t{0});
-    return {expected, at::empty({rows}, counts.options()), at::empty({rows}, counts.options())};
+    std::vector<int64_t> arrived;
+    for (int64_t rank = 0; rank < counts.size(0); ++rank)
+        arrived.insert(arrived.end(), expected.begin(), expected.begin() + counts.size(1));
+    const int64_t rows = std::accumulate(arrived.begin(), arrived.end(), int64_t{0});
+    return {std::move(arrived), at::empty({rows}, counts.options()),
+            at::empty({rows}, counts.options())};
 }
 
 at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places) {

@@ -37,11 +37,13 @@ at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places) {
     std::vector<int64_t> shape = x.sizes().vec();
     shape.front() = places.size(0);
     at::Tensor taken = at::empty(shape, x.options());
-    const auto row_bytes = static_cast<size_t>(from.stride(0)) * x.element_size();
+    // A tensor of one row may have any stride.
+    const int64_t width = c10::multiply_integers(x.sizes().slice(1));
+    const auto row_bytes = static_cast<size_t>(width) * x.element_size();
     const auto* const first = static_cast<const std::byte*>(from.const_data_ptr());
     auto* const into = static_cast<std::byte*>(taken.mutable_data_ptr());
     const auto* const place = at_places.const_data_ptr<int64_t>();
-    at::parallel_for(0, places.size(0), grain(from.stride(0)), [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, places.size(0), grain(width), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
             std::memcpy(into + static_cast<size_t>(row) * row_bytes,
                         first + static_cast<size_t>(place[row]) * row_bytes, row_bytes);

@@ -1,13 +1,10 @@
-#include "ringshard/comm/communicator.hpp"
-
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
-#include <thread>
 
 #include "mpi_test.hpp"
 #include "ringshard/base/error.hpp"
-#include "ringshard/base/timer.hpp"
+#include "tried_communicator.hpp"
 
 using namespace ringshard;
 
@@ -31,8 +28,7 @@ at::Tensor sum_of_all(int64_t size, int64_t count, at::ScalarType type) {
 
 struct Fixture {
     std::unique_ptr<comm::Communicator> communicator =
-        comm::make_communicator(test::world().split(0, "test"), at::kCPU,
-                                {.test_delay = {}, .by_way_of_host = BY_WAY_OF_HOST});
+        test::make_tried_communicator(test::world().split(0, "test"));
     int64_t rank = communicator->rank();
     int64_t size = communicator->size();
 };
@@ -219,34 +215,8 @@ BOOST_FIXTURE_TEST_CASE(many_operations_may_be_under_way, Fixture) {
     }
 }
 
-// A collective that rank 0 enters late makes progress on the other ranks while they do something
-// else, and on rank 0 while it computes: nobody needs to call wait() for the messages to travel.
-// By way of the host, what has arrived comes to the device when it is waited for.
-BOOST_FIXTURE_TEST_CASE(messages_travel_while_the_rank_computes, Fixture,
-                        *boost::unit_test::enable_if<!BY_WAY_OF_HOST>()) {
-    constexpr int64_t part = 1 << 20;
-    at::Tensor first = at::zeros({part * size});
-    at::Tensor second = numbers(rank, part, at::kFloat);
-    comm::Pending gather = communicator->all_gather(first, numbers(rank, part, at::kFloat));
-    comm::Pending reduce = communicator->all_reduce(second);
-    // Not a wait on the operation, but on its effect.
-    const float* last = first.data_ptr<float>() + ((rank + 1) % size + 1) * part - 1;
-    const float expected = numbers((rank + 1) % size, part, at::kFloat)[part - 1].item<float>();
-    double busy_work = 0;
-    const Timer timer;
-    while (*static_cast<const volatile float*>(last) != expected && timer.seconds() < 60)
-        busy_work += at::rand({1000}).sum().item<double>();
-    BOOST_TEST(*last == expected);
-    BOOST_TEST(busy_work >= 0);
-    gather.wait();
-    reduce.wait();
-    BOOST_TEST(second.equal(sum_of_all(size, part, at::kFloat)));
-}
-
 BOOST_FIXTURE_TEST_CASE(two_communicators_at_once, Fixture) {
-    const auto other =
-        comm::make_communicator(test::world().split(0, "test"), at::kCPU,
-                                {.test_delay = {}, .by_way_of_host = BY_WAY_OF_HOST});
+    const auto other = test::make_tried_communicator(test::world().split(0, "test"));
     at::Tensor a = numbers(rank, 1 << 20, at::kFloat);
     at::Tensor b = numbers(rank, 1 << 19, at::kFloat);
     comm::Pending first = communicator->all_reduce(a);

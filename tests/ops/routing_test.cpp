@@ -51,6 +51,9 @@ BOOST_AUTO_TEST_CASE(a_token_adds_the_rows_of_its_experts_in_their_order) {
         }
     const at::Tensor flat = at::arange(9, at::kLong);
     BOOST_TEST(take_rows(flat, flat.flip(0)).equal(flat.flip(0)));
+    // The stride of a tensor of one row says nothing.
+    const at::Tensor one = at::randn({3, 4}).as_strided({1, 4}, {100, 1});
+    BOOST_TEST(take_rows(one, at::zeros({2}, at::kLong)).equal(one.expand({2, 4})));
 }
 
 // torch.topk alone decides: the experts of a token depend on its own probabilities.

@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import struct
 import unittest
 
 from planning import SIZES, PlanTest
@@ -116,6 +117,33 @@ class PlannedBytes(PlanTest):
         held = [line for line in read_metrics(output) if "loss" in line][-1]["memory_activations_bytes"]
         planned = self.planned(self.flags(*case), "--world", "1")["memory_bytes"]["activations"]
         self.assertLess(abs(planned - held), 0.002 * held, (planned, held))
+
+    def prefer_first_experts(self):
+        """Biases that send all tokens to the experts of the first of two ranks."""
+        with open(os.path.join(self.model, "model.safetensors"), "r+b") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            for name, tensor in json.loads(file.read(size)).items():
+                if name.endswith("router.bias"):
+                    self.assertEqual((tensor["shape"], tensor["dtype"]), ([4], "F32"))
+                    file.seek(8 + size + tensor["data_offsets"][0])
+                    file.write(struct.pack("<4f", 50, 50, 0, 0))
+
+    def test_bytes_if_one_rank_has_all_rows(self):
+        self.model = self.made("uneven", {**SIZES, **LAYERS["gpt_oss"]})  # of this test alone
+        self.prefer_first_experts()
+        for case in (("zero3", 1, 1, 512, "all", "bf16", ["--ep_size", "2"]),
+                     ("zero1", 1, 1, 512, "attention", "fp32", ["--ep_size", "2"])):
+            with self.subTest(case):
+                output, result = self.begun(2, *case)
+                self.expect(result, 0)
+                line = [line for line in read_metrics(output) if "loss" in line][-1]
+                self.assertEqual(line["dead_experts"], 2 * SIZES["num_hidden_layers"])
+                held = sum(line[f"memory_{kind}_bytes"] for kind in KINDS)
+                plan = self.planned(self.flags(*case), "--world", "2")
+                uneven = plan["peak_bytes_if_uneven"] - plan["memory_bytes"]["save_copy"]
+                print(f"{uneven / held:.4f} uneven {' '.join(map(str, case))}", flush=True)
+                self.assertLess(abs(uneven - held), 0.02 * held)
+                self.assertGreater(plan["peak_bytes_if_uneven"], 1.01 * plan["peak_bytes"])
 
     def test_bytes_of_adapters(self):
         lora = ["--use_peft", "--lora_r", "8", "--lora_target_modules", "all-linear"]

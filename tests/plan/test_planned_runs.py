@@ -111,7 +111,7 @@ class PlannedRuns(PlanTest):
     def test_policies_that_no_model_has(self):
         for policy, words in (("all:6,input", "names 6 blocks, and the model has 5"),
                               ("all:2,input:2", "names 4 blocks, and the model has 5: leave the last number out"),
-                              ("most", "must be auto, or one of all, ")):
+                              ("most", "must be auto, or one of everything, all, ")):
             with self.subTest(policy):
                 flags = self.flags("zero3", 1, 1, 512, policy, "fp32", [])
                 self.expect_one_message(run("plan", *flags, "--gpu", self.host), 78, f"activation_policy = {policy}", words)

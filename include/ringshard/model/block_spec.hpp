@@ -130,6 +130,8 @@ struct ExpertsSpec {
     std::string gate = "gate_proj";
     std::string up = "up_proj";  // of stacked tensors, gate and up
     std::string down = "down_proj";
+    // In a plan: the first experts, which get all rows, equally many each; 0: all experts.
+    int64_t planned_experts = 0;
 
     bool has_bias() const { return tensors == ExpertTensors::turned; }
 };

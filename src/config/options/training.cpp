@@ -215,8 +215,8 @@ void add_precision_options(OptionTable& table) {
         .but_not({"fp16"}, "fp16 needs loss scaling, which is not served; use bf16");
     group
         .serve("fp8_format", &TrainingSettings::fp8_format,
-               "Formats of FP8: E4M3 for all numbers, or HYBRID, which has E5M2 for gradients.")
-        .but_not({"E5M2"}, "two bits of mantissa are too few for weights; give E4M3 or HYBRID");
+               "Formats of FP8: e4m3 for all numbers, or hybrid, which has e5m2 for gradients.")
+        .but_not({"e5m2"}, "two bits of mantissa are too few for weights; give e4m3 or hybrid");
     group.serve("gradient_checkpointing", &TrainingSettings::gradient_checkpointing,
                 "Recompute parts of a block in the backward pass instead of keeping them.");
     group

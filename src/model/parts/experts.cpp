@@ -138,6 +138,10 @@ void Experts::activated_backward(const at::Tensor& d_product, const at::Tensor& 
         ops::activate_backward(spec_.activation, true, d_product, gate_up);
 }
 
+ops::ExpertRows Experts::rows_of(const MlpInner& inner) const {
+    return ops::rows_by_expert(inner.experts, spec_.count, spec_.planned_experts);
+}
+
 at::Tensor Experts::row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const {
     return ops::expert_weights(inner.probabilities, inner.experts, spec_.routing)
         .flatten()
@@ -153,7 +157,7 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
     inner.experts =
         ops::choose_experts(inner.probabilities, spec_.per_token, spec_.routing,
                             correction_ ? weights[*correction_].flatten() : at::Tensor());
-    const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
+    const ops::ExpertRows rows = rows_of(inner);
     const ExpertExchange exchange(context.experts, rows, {});
     inner.arrivals = exchange.arrivals();
     auto moving_x = exchange.send_to_experts(ops::take_rows(x, rows.tokens));
@@ -173,7 +177,7 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
 
 at::Tensor Experts::output(const MlpContext& context, const shard::UnitTensors& weights,
                            const MlpInner& inner, const at::Tensor& addend) const {
-    const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
+    const ops::ExpertRows rows = rows_of(inner);
     const ExpertExchange exchange(context.experts, rows, inner.arrivals);
     auto moving_weights = exchange.send_to_experts(row_weights(inner, rows));
     const at::Tensor product = activated(inner.gate_up);
@@ -248,7 +252,7 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
                              const shard::UnitTensors& gradients, const at::Tensor& dy,
                              const MlpInner& inner, const at::Tensor& x) const {
     const ops::Gemms& gemms = context.projections.gemms;
-    const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
+    const ops::ExpertRows rows = rows_of(inner);
     const ExpertExchange exchange(context.experts, rows, inner.arrivals);
     const std::vector<int64_t>& counts = exchange.counts();
     auto moving_dy = exchange.send_to_experts(ops::take_rows(dy, rows.tokens));

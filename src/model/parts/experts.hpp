@@ -64,6 +64,7 @@ private:
     at::Tensor router_backward(const MlpContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& d_logits,
                                const at::Tensor& x) const;
+    ops::ExpertRows rows_of(const MlpInner& inner) const;
     // The weight of each row of this rank's tokens [n, 1], in the type of the rows.
     at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const;
 

@@ -176,19 +176,37 @@ Expected<Planner::Longest> ask(const Planner& planner, const PlanContext& contex
     return Planner::Longest{std::move(answer).value(), {}};
 }
 
+// Returns the bytes that a rank holds at most if its experts get all rows of the ranks with which
+// it shares the experts; nothing if it has all experts.
+std::optional<int64_t> held_if_uneven(const Answer& answer, const Planner& planner,
+                                      const PlanContext& context, const model::ModelSpec& spec) {
+    if (answer.shape.experts == 1) return std::nullopt;
+    config::Settings settings = context.settings;
+    settings.values.training.activation_policy = answer.policies;
+    const model::ModelSpec uneven = plan::with_uneven_rows(spec, answer.shape.experts);
+    return planner.of(uneven).answer(settings, answer.shape, answer.row_length).held;
+}
+
 int tell_answer(const Planner& planner, const PlanContext& context, const PlannedModel& model,
                 const plan::Device& device) {
     const auto asked = ask(planner, context);
     if (!asked) return report_failure(asked.failure());
     const auto& [answer, end] = asked.value();
+    const auto uneven = held_if_uneven(answer, planner, context, model.spec);
     if (context.args.as_json) {
         ordered_json json = to_json(answer);
         json["passed_bytes"] = model.passed_bytes;
+        if (uneven) json["peak_bytes_if_uneven"] = *uneven;
         if (end) json["longer_is_short_of"] = end->of;
         std::cout << json.dump(2) << '\n';
         return number(ExitCode::done);
     }
     print(answer, context, model.spec, device);
+    if (uneven)
+        std::cout << "the experts get equally many rows in this plan; a rank whose experts get all "
+                     "rows of the "
+                  << answer.shape.experts << " ranks that share them holds at most "
+                  << bytes(*uneven) << '\n';
     if (model.passed_bytes > 0)
         std::cout << "every model that is written holds " << bytes(model.passed_bytes)
                   << " of other tensors than the text model's, of which each rank copies its part, "

@@ -59,6 +59,10 @@ public:
           num_threads_(static_cast<int>(num_threads)),
           passed_bytes_(passed_bytes) {}
 
+    // Returns a planner of another model, which must outlive it.
+    Planner of(const model::ModelSpec& spec) const {
+        return {spec, device_, args_, environment_, num_threads_, passed_bytes_};
+    }
     Expected<Answer> answer(const config::Settings& settings) const;
     // On a mesh that is made already.
     Answer answer(const config::Settings& settings, const mesh::MeshShape& shape,
