@@ -41,7 +41,7 @@ class Fp8(TrainerTest):
                 # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number.
                 for ours, theirs in zip(steps, trace["steps"], strict=True):
                     self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=2e-2)
-                    self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=5e-2 * theirs["grad_norm"])
+                    self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=1e-1 * theirs["grad_norm"])
                     self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
                 # It is near to the run in bf16, and nearer to the one in FP8.
                 self.assertLess(mean_distance(steps, trace["steps_in_bf16"]), 5e-2)
