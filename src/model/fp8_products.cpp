@@ -31,7 +31,7 @@ Expected<std::string> describe_fp8(const ModelSpec& spec,
         return Failure{ExitCode::settings,
                        concat("mixed_precision = fp8: no linear layer of the blocks has sizes for "
                               "products in FP8 (",
-                              others == 0 ? "there is none" : rule, "); give bf16")};
+                              others == 0 ? "they have no linear layer" : rule, "); give bf16")};
     const bool is_hybrid = training.fp8_format == config::Fp8Format::hybrid;
     std::string text =
         concat("products in FP8: with ", in_fp8, " weights of linear layers (e4m3",

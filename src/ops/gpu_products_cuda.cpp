@@ -197,6 +197,9 @@ bool GpuProducts::has_taken(const GpuProduct& product) const {
 }
 
 GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
+    // Packs of documents have ever other numbers of rows.
+    constexpr size_t most_plans = 512;
+    if (plans_.size() >= most_plans && !plans_.contains(shape)) plans_.clear();
     std::unique_ptr<Plan>& plan = plans_[shape];
     if (plan) return *plan;
     plan = std::make_unique<Plan>(shape);

@@ -35,7 +35,7 @@ struct ProductShape {
     at::ScalarType type_of_result;
     MatrixLayout left;
     MatrixLayout right;
-    MatrixLayout addend;  // of the result, where there is none
+    MatrixLayout addend;  // that of the result if the product has no addend
     MatrixLayout result;
     bool turns_left;  // it is transposed
     bool turns_right;

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "autograd.hpp"
-#include "gemm_backends.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/ops/linear.hpp"
 
@@ -272,52 +271,6 @@ BOOST_AUTO_TEST_CASE(the_same_bits_again) {
         BOOST_TEST(at::equal(y.narrow(0, 0, 40), beside.narrow(0, 0, 40)));
         BOOST_TEST(at::equal(y.narrow(0, 60, 36), beside.narrow(0, 60, 36)));
     });
-}
-
-// The kernels of every kind that this processor can run, with sides that end inside a block and
-// with more than one block in each direction; and on one thread as on three.
-BOOST_AUTO_TEST_CASE(native_kernels_in_blocks) {
-    at::manual_seed(8);
-    const auto check = [](const ops::Gemms& gemms, at::TensorOptions options, int64_t tokens,
-                          int64_t in, int64_t out) {
-        BOOST_TEST_INFO_SCOPE(gemms.backends().front()->version()
-                              << " " << options.dtype().name() << " " << tokens << " tokens, "
-                              << out << " x " << in);
-        const double tolerance = test::tolerance(options.dtype().toScalarType());
-        const at::Tensor x = columns_of_more(tokens, in, options);
-        const at::Tensor weight = at::randn({out, in}, options);
-        const at::Tensor bias = at::randn({out}, options);
-        const at::Tensor dy = at::randn({tokens, out}, options);
-        const auto products = [&] {
-            const at::Tensor d_weight = at::ones({out, in});
-            ops::add_weight_gradient(gemms, d_weight, dy, x);
-            return std::vector{ops::linear(gemms, x, weight, bias),
-                               ops::linear_backward_input(gemms, dy, weight), d_weight};
-        };
-        const std::vector<at::Tensor> on_one_thread = products();
-        BOOST_TEST(distance(on_one_thread[0], wide(x).mm(wide(weight).t()) + wide(bias)) <
-                   tolerance);
-        BOOST_TEST(distance(on_one_thread[1], wide(dy).mm(wide(weight))) < tolerance);
-        BOOST_TEST(distance(on_one_thread[2], wide(dy).t().mm(wide(x)) + 1) < tolerance);
-        const int threads = at::get_num_threads();
-        at::set_num_threads(3);
-        const std::vector<at::Tensor> on_three = products();
-        at::set_num_threads(threads);
-        for (size_t i = 0; i < on_three.size(); ++i)
-            BOOST_TEST(at::equal(on_three[i], on_one_thread[i]));
-    };
-    for (int number = 0; const ops::Kernels* kernels = ops::kernels_here(number); ++number) {
-        std::vector<std::unique_ptr<ops::GemmBackend>> backends;
-        backends.push_back(ops::make_native_gemm(*kernels));
-        const ops::Gemms gemms(std::move(backends), with_bf16);
-        for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-            if (!gemms.backends().front()->serves(type)) continue;
-            check(gemms, type, 1931, 3, 70);
-            check(gemms, type, 5, 1037, 1090);
-            check(gemms, type, 250, 2055, 33);
-            check(gemms, type, 1027, 47, 2049);
-        }
-    }
 }
 
 BOOST_AUTO_TEST_CASE(rules_of_processors) {

@@ -30,8 +30,8 @@ struct Device {
     };
     Rates bf16{};
     Rates fp32{};
-    // Products in FP8 as a multiple of those in bf16; 0: there are none. On the host they are
-    // products of rounded numbers in bf16.
+    // Products in FP8 as a multiple of those in bf16; 0 if the device has none. On the host they
+    // are products of rounded numbers in bf16.
     double fp8_products = 1;
     // Of the rate of attention, where many documents share a call.
     double packed_attention_share = 1;

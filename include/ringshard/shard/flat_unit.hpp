@@ -224,7 +224,7 @@ public:
         at::Tensor flat;
         at::ScalarType type = at::kFloat;  // of weights that lie in four bits
         // Of gradients: the groups, by their numbers, to which nothing was added so far, so that
-        // old numbers lie there. Null: there are none.
+        // old numbers lie there. Null if no group waits for its first product.
         std::vector<bool>* unbegun = nullptr;
     };
     UnitTensors(const FlatUnit& unit, at::Tensor flat) : parts_{{&unit, std::move(flat)}} {}

@@ -111,7 +111,9 @@ struct FindLargest {
                 for (int k = 0; k < n; ++k)
                     largest.numbers[k] = Most()(largest.numbers[k], magnitude_of(numbers[k]));
             }
-            store_pack<n>(work.largest + range * work.width + column, largest);
+            // Counted in packs: nvcc then knows that it can store one at once.
+            auto* const packs = reinterpret_cast<Pack<uint32_t, n>*>(work.largest);
+            store_pack<n>(packs[(range * work.width + column) / n].numbers, largest);
         });
     }
 };

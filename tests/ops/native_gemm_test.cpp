@@ -1,0 +1,64 @@
+// The program's own products of matrices, against products in double precision.
+#include <ATen/Parallel.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd.hpp"
+#include "gemm_backends.hpp"
+#include "ringshard/ops/linear.hpp"
+
+using namespace ringshard;
+using test::distance;
+
+namespace {
+
+at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::kDouble); }
+
+void check(const ops::Gemms& gemms, at::TensorOptions options, int64_t tokens, int64_t in,
+           int64_t out) {
+    BOOST_TEST_INFO_SCOPE(gemms.backends().front()->version()
+                          << " " << options.dtype().name() << " " << tokens << " tokens, " << out
+                          << " x " << in);
+    const double tolerance = test::tolerance(options.dtype().toScalarType());
+    const at::Tensor x = at::randn({tokens, in + 24}, options).narrow(1, 8, in);
+    const at::Tensor weight = at::randn({out, in}, options);
+    const at::Tensor bias = at::randn({out}, options);
+    const at::Tensor dy = at::randn({tokens, out}, options);
+    const auto products = [&] {
+        const at::Tensor d_weight = at::ones({out, in});
+        ops::add_weight_gradient(gemms, d_weight, dy, x);
+        return std::vector{ops::linear(gemms, x, weight, bias),
+                           ops::linear_backward_input(gemms, dy, weight), d_weight};
+    };
+    const int threads = at::get_num_threads();
+    at::set_num_threads(1);
+    const std::vector<at::Tensor> on_one_thread = products();
+    BOOST_TEST(distance(on_one_thread[0], wide(x).mm(wide(weight).t()) + wide(bias)) < tolerance);
+    BOOST_TEST(distance(on_one_thread[1], wide(dy).mm(wide(weight))) < tolerance);
+    BOOST_TEST(distance(on_one_thread[2], wide(dy).t().mm(wide(x)) + 1) < tolerance);
+    at::set_num_threads(3);
+    const std::vector<at::Tensor> on_three = products();
+    at::set_num_threads(threads);
+    for (size_t i = 0; i < on_three.size(); ++i)
+        BOOST_TEST(at::equal(on_three[i], on_one_thread[i]));
+}
+
+}  // namespace
+
+// The kernels of every kind that this processor can run, with sides that end inside a block and
+// with more than one block in each direction; and on one thread as on three.
+BOOST_AUTO_TEST_CASE(native_kernels_in_blocks) {
+    at::manual_seed(8);
+    for (int number = 0; const ops::Kernels* kernels = ops::kernels_here(number); ++number) {
+        std::vector<std::unique_ptr<ops::GemmBackend>> backends;
+        backends.push_back(ops::make_native_gemm(*kernels));
+        const ops::Gemms gemms(std::move(backends), ops::this_processor());
+        for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+            if (!gemms.backends().front()->serves(type)) continue;
+            check(gemms, type, 1931, 3, 70);
+            check(gemms, type, 5, 1037, 1090);
+            check(gemms, type, 250, 2055, 33);
+            check(gemms, type, 1027, 47, 2049);
+        }
+    }
+}
