@@ -24,16 +24,19 @@ public:
     // Kernels that can make this product, numbered from cuBLASLt's own choice.
     int64_t count_kernels(const GpuProduct& product);
     void multiply_by(const GpuProduct& product, int64_t kernel);
-    // For this shape from now on, whatever is added to the product.
+    // For this product of a layer from now on, whatever is added to it, and for up to an eighth
+    // fewer tokens: packed rows are seldom full.
     void take(const GpuProduct& product, int64_t kernel);
     bool has_taken(const GpuProduct& product) const;
 
 private:
     class Plan;
     Plan& plan_of(const ProductShape& shape);
+    const cublasLtMatmulAlgo_t* taken_for(const ProductShape& shape) const;
 
     std::map<ProductShape, std::unique_ptr<Plan>> plans_;
-    std::map<ProductShape, cublasLtMatmulAlgo_t> taken_;  // by shapes without additions
+    // By the products of any number of tokens, and the number.
+    std::map<ProductShape, std::map<int64_t, cublasLtMatmulAlgo_t>> taken_;
 };
 
 }  // namespace ringshard::ops

@@ -187,13 +187,21 @@ void GpuProducts::multiply_by(const GpuProduct& product, int64_t kernel) {
 
 void GpuProducts::take(const GpuProduct& product, int64_t kernel) {
     const ProductShape shape = shape_now(product);
-    const cublasLtMatmulAlgo_t taken = plan_of(shape).kernel(kernel);
-    taken_.insert_or_assign(shape.without_additions(), taken);
-    plan_of(shape).take(taken);
+    const cublasLtMatmulAlgo_t taken = Plan(shape).kernel(kernel);  // of cuBLASLt's own order
+    taken_[shape.of_any_tokens()].insert_or_assign(shape.tokens(), taken);
+    plans_.clear();  // others may take it too
 }
 
 bool GpuProducts::has_taken(const GpuProduct& product) const {
-    return !taken_.empty() && taken_.contains(shape_now(product).without_additions());
+    return !taken_.empty() && taken_for(shape_now(product)) != nullptr;
+}
+
+const cublasLtMatmulAlgo_t* GpuProducts::taken_for(const ProductShape& shape) const {
+    const auto found = taken_.find(shape.of_any_tokens());
+    if (found == taken_.end()) return nullptr;
+    const auto timed = found->second.lower_bound(shape.tokens());
+    if (timed == found->second.end() || 8 * shape.tokens() < 7 * timed->first) return nullptr;
+    return &timed->second;
 }
 
 GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
@@ -203,8 +211,7 @@ GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
     std::unique_ptr<Plan>& plan = plans_[shape];
     if (plan) return *plan;
     plan = std::make_unique<Plan>(shape);
-    const auto taken = taken_.find(shape.without_additions());
-    if (taken != taken_.end()) plan->take(taken->second);
+    if (const cublasLtMatmulAlgo_t* const taken = taken_for(shape)) plan->take(*taken);
     return *plan;
 }
 

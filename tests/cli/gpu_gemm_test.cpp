@@ -126,5 +126,9 @@ BOOST_AUTO_TEST_CASE(products_of_a_step) {
     split.ring = 4;
     BOOST_TEST(names_for(split).contains("forward 6144 tokens 192x64"));
     BOOST_TEST(!names_for(split).contains("forward 8192 tokens 192x64"));
+    // An adapter leaves the layers as they are.
+    config.adapter.use_peft = true;
+    BOOST_TEST(names_for({}).contains("input_gradient 24576 tokens 192x64"));
+    BOOST_TEST(!names_for({}).contains("weight_gradient 24576 tokens 192x64"));
     BOOST_TEST(!ops::is_worth_timing({GemmPass::forward, 131072, 28672, 4096}));
 }

@@ -73,6 +73,31 @@ BOOST_AUTO_TEST_CASE(every_product_of_a_layer) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_product_of_any_tokens) {
+    const at::Tensor weight = numbers({24, 16});
+    const auto forward = [&](int64_t tokens) {
+        return ops::shape_of({numbers({tokens, 24}), numbers({tokens, 16}), weight.t()}, 0);
+    };
+    const auto input_gradient = [&](int64_t tokens) {
+        return ops::shape_of({numbers({tokens, 16}), numbers({tokens, 24}), weight}, 0);
+    };
+    const auto weight_gradient = [&](int64_t tokens) {
+        const at::Tensor sum = numbers({24, 16});
+        return ops::shape_of({sum, numbers({tokens, 24}).t(), numbers({tokens, 16}), sum}, 0);
+    };
+    for (const int64_t tokens : {2, 24, 40}) {
+        BOOST_TEST(forward(tokens).tokens() == tokens);
+        BOOST_TEST(input_gradient(tokens).tokens() == tokens);
+        BOOST_TEST(weight_gradient(tokens).tokens() == tokens);
+    }
+    BOOST_TEST((forward(8).of_any_tokens() == forward(24).of_any_tokens()));
+    BOOST_TEST((input_gradient(8).of_any_tokens() == input_gradient(24).of_any_tokens()));
+    BOOST_TEST((weight_gradient(8).of_any_tokens() == weight_gradient(24).of_any_tokens()));
+    const auto wider = ops::shape_of({numbers({8, 24}), numbers({8, 20}), numbers({20, 24})}, 0);
+    for (const ops::ProductShape& other : {input_gradient(8), weight_gradient(8), wider})
+        BOOST_TEST((forward(8).of_any_tokens() != other.of_any_tokens()));
+}
+
 BOOST_AUTO_TEST_CASE(a_choice_holds_whatever_is_added) {
     const at::Tensor x = numbers({8, 16});
     const at::Tensor weight = numbers({24, 16});

@@ -11,6 +11,7 @@
 #include "ringshard/base/timer.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/model/transformer.hpp"
+#include "run_adapters.hpp"
 
 namespace ringshard::cli {
 
@@ -32,7 +33,11 @@ std::vector<LayerProduct> products_of_step(const config::Config& config,
             products.insert({pass, is_head ? std::min(tokens, chunks.head) : tokens, out, in});
             if (!is_head && tokens > chunks.mlp) products.insert({pass, chunks.mlp, out, in});
         }
-    std::erase_if(products, [](const LayerProduct& each) { return !is_worth_timing(each); });
+    const bool trains_layers = !asks_for_adapters(config);
+    std::erase_if(products, [&](const LayerProduct& each) {
+        return !is_worth_timing(each) ||
+               (each.pass == ops::GemmPass::weight_gradient && !trains_layers);
+    });
     return {products.begin(), products.end()};
 }
 
