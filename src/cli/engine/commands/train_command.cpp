@@ -137,8 +137,9 @@ MaybeFailure train(const CommandContext& given) {
                           recorder.value().get(), gemms.value().gemms,
                           least_memory(context, placement, memory()), watchdog);
     // Pinned now, and not in the first step: tens of seconds where it is much. Files grow as they
-    // are written.
-    const int64_t pinned = placement.device.is_cuda() ? activation_bytes.value() : 0;
+    // are written, and with ignore_plan the memory does.
+    const bool pins = placement.device.is_cuda() && !config.run.ignore_plan;
+    const int64_t pinned = pins ? activation_bytes.value() : 0;
     if (auto failure = allocate(model.offload_stores, pinned, context)) return failure;
     if (inputs.data.prompts)
         model.add_generator(context, mesh, *inputs.data.prompts,
