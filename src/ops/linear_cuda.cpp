@@ -51,13 +51,14 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
 }
 
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor& addend) {
+                      const at::Tensor& bias, const at::Tensor& addend, const at::Tensor& into) {
+    at::Tensor y = into.defined() ? into : at::empty({x.size(0), weight.size(0)}, x.options());
+    if (y.numel() == 0) return y;
     if (x.is_cuda()) {
-        at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
-        if (y.numel() > 0) gemms.on_gpu().multiply({y, x, weight.t(), addend, bias});
+        gemms.on_gpu().multiply({y, x, weight.t(), addend, bias});
         return y;
     }
-    const at::Tensor y = at::addmm(addend, x, weight.t());
+    at::addmm_out(y, addend, x, weight.t());
     return bias.defined() ? y.add_(bias) : y;
 }
 

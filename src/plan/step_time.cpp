@@ -55,13 +55,14 @@ double row_numbers_on_gpu(double width, double inner, const attention::HeadCount
     const auto queries = static_cast<double>(heads.query_heads * heads.head_dim);
     const auto keys = static_cast<double>(heads.key_heads * heads.head_dim);
     const bool keeps_rows = policy == ActivationPolicy::everything;
-    const double norms = 2 * (2 + 4 + (keeps_rows ? 0 : 2));  // forward, backward, made again
+    const double norms = 2 * (2 + 4 + (keeps_rows ? 0 : 1));  // forward, backward, written again
     constexpr double residuals = 2;                           // which products read
     const double activation = 3 + (keeps_rows ? 5 : 6);
     double numbers = (norms + residuals) * width + activation * inner + 2 * (queries + keys) +
                      2 * (queries + 2 * keys);
-    if (policy > ActivationPolicy::all) numbers += 2 * width;  // outputs of chunks are copied
-    if (policy > ActivationPolicy::all_but_gate_up) numbers += 2 * width + 2 * (queries + keys);
+    if (policy > ActivationPolicy::all) numbers += width;  // the norm before gate and up is whole
+    // So is that before the attention; queries and keys are turned, and the residual added, again.
+    if (policy > ActivationPolicy::all_but_gate_up) numbers += 3 * width + 2 * (queries + keys);
     return numbers;
 }
 

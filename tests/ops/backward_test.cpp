@@ -53,6 +53,16 @@ BOOST_AUTO_TEST_CASE(rms_norm) {
             ops::rms_norm_backward(dy, x, normed.inverse_rms, weight, dx, d_weight);
             BOOST_TEST(distance(dx, wide_x.grad() + earlier) < tolerance);
             BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
+            // The same gradients, and y over dy.
+            constexpr bool makes_normed = true;
+            const at::Tensor rows = dy.clone();
+            const at::Tensor same_dx = earlier.clone();
+            const at::Tensor same_d_weight = at::ones({width});
+            ops::rms_norm_backward(rows, x, normed.inverse_rms, weight, same_dx, same_d_weight,
+                                   makes_normed);
+            BOOST_TEST(rows.equal(normed.y));
+            BOOST_TEST(same_dx.equal(dx));
+            BOOST_TEST(same_d_weight.equal(d_weight));
         });
 }
 
@@ -240,6 +250,12 @@ BOOST_AUTO_TEST_CASE(linear) {
                                 y + addend.to(y.scalar_type())) < tolerance);
             BOOST_TEST(distance(ops::linear_add(gemms, x, weight, {}, addend),
                                 y - wide_bias + addend.to(y.scalar_type())) < tolerance);
+            const at::Tensor wider = at::zeros({tokens + 2, outputs}, options);
+            const at::Tensor into = wider.narrow(0, 1, tokens);
+            ops::linear_add(gemms, x, weight, bias, addend, into);
+            BOOST_TEST(into.equal(ops::linear_add(gemms, x, weight, bias, addend)));
+            for (const int64_t beside : {int64_t{0}, tokens + 1})
+                BOOST_TEST(wider[beside].abs().sum().item<double>() == 0);
             const at::Tensor d_bias = at::ones({outputs});
             ops::add_bias_gradient(d_bias, dy);
             BOOST_TEST(distance(d_bias, wide_bias.grad() + 1) < tolerance);

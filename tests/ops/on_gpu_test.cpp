@@ -74,11 +74,14 @@ BOOST_AUTO_TEST_CASE(rms_norm_both_ways) {
         const at::Tensor d_weight = at::ones({shape.width});
         const at::Tensor dx_gpu = dx.cuda();
         const at::Tensor d_weight_gpu = d_weight.cuda();
-        cuda::rms_norm_backward(dy, x, host.inverse_rms, weight, dx, d_weight);
-        cuda::rms_norm_backward(dy.cuda(), x.cuda(), gpu.inverse_rms, weight.cuda(), dx_gpu,
-                                d_weight_gpu);
+        constexpr bool makes_normed = true;
+        const at::Tensor rows_gpu = dy.cuda();
+        cuda::rms_norm_backward(dy, x, host.inverse_rms, weight, dx, d_weight, !makes_normed);
+        cuda::rms_norm_backward(rows_gpu, x.cuda(), gpu.inverse_rms, weight.cuda(), dx_gpu,
+                                d_weight_gpu, makes_normed);
         BOOST_TEST(distance(dx_gpu, dx) < tolerance);
         BOOST_TEST(distance(d_weight_gpu, d_weight) < 1e-5);
+        BOOST_TEST(rows_gpu.equal(gpu.y));
     });
 }
 
@@ -232,10 +235,16 @@ BOOST_AUTO_TEST_CASE(products_add_what_lies_apart) {
             const at::Tensor plain =
                 addend.to(at::kFloat) + x.to(at::kFloat).mm(weight.t().to(at::kFloat));
             const double most = type == at::kFloat ? 1e-5 : 4e-3;
-            BOOST_TEST(distance(cuda::linear_add(gemms, x.cuda(), weight.cuda(), {}, kept), plain) <
-                       most);
-            BOOST_TEST(distance(cuda::linear_add(gemms, x.cuda(), weight.cuda(), bias.cuda(), kept),
-                                plain + bias.to(at::kFloat)) < most);
+            const auto sum = [&](const at::Tensor& with_bias, const at::Tensor& into = {}) {
+                return cuda::linear_add(gemms, x.cuda(), weight.cuda(), with_bias, kept, into);
+            };
+            BOOST_TEST(distance(sum({}), plain) < most);
+            BOOST_TEST(distance(sum(bias.cuda()), plain + bias.to(at::kFloat)) < most);
+            const at::Tensor wider = at::zeros({tokens + 2, out}, kept.options());
+            sum({}, wider.narrow(0, 1, tokens));
+            BOOST_TEST(distance(wider.narrow(0, 1, tokens), plain) < most);
+            BOOST_TEST(wider[0].abs().sum().item<double>() == 0);
+            BOOST_TEST(wider[tokens + 1].abs().sum().item<double>() == 0);
             BOOST_TEST(kept.cpu().equal(addend));
         }
     }
@@ -271,6 +280,10 @@ BOOST_AUTO_TEST_CASE(every_kernel_of_a_product) {
                         wide_x.mm(wide_weight.t()) + bias.to(at::kFloat)) < 4e-3);
     BOOST_TEST(distance(cuda::linear_backward_input(gemms, dy.cuda(), weight.cuda()),
                         wide_dy.mm(wide_weight)) < 4e-3);
+    // Fewer tokens may take the same kernel.
+    for (const int64_t fewer : {tokens - 1, tokens - 100, tokens / 2})
+        BOOST_TEST(distance(cuda::linear(gemms, x.narrow(0, 0, fewer).cuda(), weight.cuda(), {}),
+                            wide_x.narrow(0, 0, fewer).mm(wide_weight.t())) < 4e-3);
     const at::Tensor expected = wide_dy.t().mm(wide_x);
     const at::Tensor sum = at::full({out, in}, std::nan("")).cuda();
     cuda::add_weight_gradient(gemms, sum, dy.cuda(), x.cuda(), true);
