@@ -48,37 +48,45 @@ def times(slow, fast):
     return f"{slow / fast:.1f}"
 
 
-def step():
-    """Of each kind of processor and shape the newest rows."""
-    files = [file for file in sorted(RESULTS.glob("????-??-??-step-*.json")) if "-threads" not in file.name]
+def of_each_processor(pattern, *key):
+    """The newest rows of each kind of processor, as pairs (processor, row), and their results. `key` tells rows apart."""
     found = {}
-    for result in (json.loads(file.read_text()) for file in files):
+    for file in sorted(RESULTS.glob(f"????-??-??-{pattern}.json")):
+        result = json.loads(file.read_text())
+        processor = result["machine"]["processor"].replace("(R)", "")
         for row in result["rows"]:
-            place = (result["machine"]["processor"], "tabc".index(row["shape"]), row["precision"] == "bf16", row["checkpointing"])
-            found[place] = (row, result)
-    rows = [found[place] for place in sorted(found)]
+            found[(processor, *(row[name] for name in key))] = (row, result)
+    processors = sorted({place[0] for place in found})
+    ordered = [(processor, *found[place]) for processor in processors for place in found if place[0] == processor]
     results = []
-    for _, result in rows:
+    for _, _, result in ordered:
         if result not in results:
             results.append(result)
+    return [(processor, row) for processor, row, _ in ordered], results
+
+
+def step():
+    rows, results = of_each_processor("step-*[tabc]", "shape", "precision", "checkpointing")
+    rows.sort(key=lambda pair: (pair[0], "tabc".index(pair[1]["shape"])))
     return table_of(["processor", "model", "precision", "checkpointing", "PyTorch ms", "ours ms", "times as fast", "PyTorch MB", "ours MB"],
-                    [[result["machine"]["processor"], row["shape"], row["precision"], "on" if row["checkpointing"] else "off",
+                    [[processor, row["shape"], row["precision"], "on" if row["checkpointing"] else "off",
                       f"{row['torch_ms']:.1f}", f"{row['ours_ms']:.1f}", times(row["torch_ms"], row["ours_ms"]),
-                      f"{row['torch_peak_rss_mb']:.0f}", f"{row['ours_peak_rss_mb']:.0f}"] for row, result in rows], results)
+                      f"{row['torch_peak_rss_mb']:.0f}", f"{row['ours_peak_rss_mb']:.0f}"] for processor, row in rows], results)
 
 
 def sharded():
-    return table(["model", "precision", "PyTorch", "its ms", "ours", "ours ms", "times as fast", "its MB a rank", "ours MB"],
-                 [[row["shape"], row["precision"], row["peer"].upper(), f"{row['torch_ms']:.1f}", row["profile"],
-                   f"{row['ours_ms']:.1f}", times(row["torch_ms"], row["ours_ms"]), f"{row['torch_peak_rss_mb']:.0f}",
-                   f"{row['ours_peak_rss_mb']:.0f}"] for row in rows_of("sharded-a-b")], "sharded-a-b")
+    rows, results = of_each_processor("sharded-a-b", "shape", "profile", "precision")
+    return table_of(["processor", "model", "precision", "PyTorch", "its ms", "ours", "ours ms", "times as fast", "its MB a rank", "ours MB"],
+                    [[processor, row["shape"], row["precision"], row["peer"].upper(), f"{row['torch_ms']:.1f}", row["profile"],
+                      f"{row['ours_ms']:.1f}", times(row["torch_ms"], row["ours_ms"]), f"{row['torch_peak_rss_mb']:.0f}",
+                      f"{row['ours_peak_rss_mb']:.0f}"] for processor, row in rows], results)
 
 
 def whole_run():
-    return table(["run", "TRL s", "ours s", "times as fast", "TRL MB", "ours MB"],
-                 [[row["kind"], f"{row['trl_s']:.1f}", f"{row['ours_s']:.1f}", times(row["trl_s"], row["ours_s"]),
-                   f"{row['trl_peak_rss_mb']:.0f}", f"{row['ours_peak_rss_mb']:.0f}"] for row in rows_of("end-to-end")],
-                 "end-to-end")
+    rows, results = of_each_processor("end-to-end", "kind")
+    return table_of(["processor", "run", "TRL s", "ours s", "times as fast", "TRL MB", "ours MB"],
+                    [[processor, row["kind"], f"{row['trl_s']:.1f}", f"{row['ours_s']:.1f}", times(row["trl_s"], row["ours_s"]),
+                      f"{row['trl_peak_rss_mb']:.0f}", f"{row['ours_peak_rss_mb']:.0f}"] for processor, row in rows], results)
 
 
 def tokenizing():
@@ -119,27 +127,24 @@ def planned():
                   for row in rows_of("plan")], "plan")
 
 
-# One result for each kind of processor.
-ATTENTION = ("attention", "attention-amd")
-
-
-def attention_rows():
-    return [(newest(name)["machine"]["processor"].split("(")[0].split(",")[0], row) for name in ATTENTION for row in newest(name)["rows"]]
+def attention_rows(*what):
+    rows, results = of_each_processor("attention", "what", "type", "key_heads", "way")
+    return [(processor, row) for processor, row in rows if row["what"] in what], results
 
 
 def split_attention():
-    return table(["processor", "type", "key heads", "way", "ranks", "seconds", "share of ideal"],
-                 [[processor, row["type"], row["key_heads"], row["way"], row["ranks"], f"{row['seconds']:.2f}",
-                   f"{row['efficiency']:.2f}" if row["efficiency"] else ""]
-                  for processor, row in attention_rows() if row["what"] in ("split", "hybrid")], *ATTENTION)
+    rows, results = attention_rows("split", "hybrid")
+    return table_of(["processor", "type", "key heads", "way", "ranks", "seconds", "share of ideal"],
+                    [[processor, row["type"], row["key_heads"], row["way"], row["ranks"], f"{row['seconds']:.2f}",
+                      f"{row['efficiency']:.2f}" if row["efficiency"] else ""] for processor, row in rows], results)
 
 
 def ring_beside_pytorch():
-    rows = [(processor, row) for processor, row in attention_rows() if row["what"] == "peer"]
+    rows, results = attention_rows("peer")
     pairs = zip([pair for pair in rows if pair[1]["way"] != "PyTorch"], [row for _, row in rows if row["way"] == "PyTorch"])
-    return table(["processor", "type", "query heads", "key heads", "PyTorch's context parallelism s", "our ring s", "times as fast"],
-                 [[processor, ours["type"], 8, ours["key_heads"], f"{theirs['seconds']:.2f}", f"{ours['seconds']:.2f}",
-                   times(theirs["seconds"], ours["seconds"])] for (processor, ours), theirs in pairs], *ATTENTION)
+    return table_of(["processor", "type", "query heads", "key heads", "PyTorch's context parallelism s", "our ring s", "times as fast"],
+                    [[processor, ours["type"], 8, ours["key_heads"], f"{theirs['seconds']:.2f}", f"{ours['seconds']:.2f}",
+                      times(theirs["seconds"], ours["seconds"])] for (processor, ours), theirs in pairs], results)
 
 
 def split_steps():

@@ -125,7 +125,7 @@ private:
 
     // Sums stand in the result if it is of fp32 and as wide as the tile, in the band if terms come
     // in several blocks, or else in memory of this function.
-    void multiply_one_tile(const GemmBlock& block, Left<Element> left, const Right<M>& right,
+    void multiply_one_tile(const GemmBlock& block, const Left<Element>& left, const Right<M>& right,
                            int64_t row, int64_t column, float* in_band) {
         const int64_t width = least(panel, right.width - column);
         const int64_t columns = least(width, block.columns - column);

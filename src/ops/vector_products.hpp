@@ -21,7 +21,8 @@ constexpr int64_t elements_of(int64_t numbers) {
     return (numbers + M::per_element - 1) / M::per_element;
 }
 
-// Rows of a left matrix: element k of row r is at r * row + k * step.
+// Rows of a left matrix: element k of row r is at r * row + k * step. Functions take a reference: a
+// processor that copies it in memory first waits for the stores of the tile before.
 template <class Element>
 struct Left {
     const Element* data;
@@ -32,7 +33,7 @@ struct Left {
 // c [rows, vectors of lanes] = the sum over `steps` of left times right, added to c where `adds`:
 // at the end, since c may come from far.
 template <class M, int rows, int vectors>
-void multiply_tile(Left<typename M::Element> left, const typename M::Element* right,
+void multiply_tile(const Left<typename M::Element>& left, const typename M::Element* right,
                    int64_t right_step, int64_t steps, float* c, int64_t c_row, bool adds) {
     using Float = typename M::Float;
     Float sums[rows][vectors];
@@ -68,8 +69,8 @@ void multiply_tile(Left<typename M::Element> left, const typename M::Element* ri
 }
 
 template <class M>
-using Tile = void (*)(Left<typename M::Element>, const typename M::Element*, int64_t, int64_t,
-                      float*, int64_t, bool);
+using Tile = void (*)(const Left<typename M::Element>&, const typename M::Element*, int64_t,
+                      int64_t, float*, int64_t, bool);
 
 // The tile of a number of rows and vectors that is known when the program runs.
 template <class M, int rows = M::rows, int vectors = M::vectors>
@@ -93,8 +94,9 @@ struct Right {
 
 // The first `columns` columns, a multiple of M::lanes, of the product of a few rows.
 template <class M>
-RINGSHARD_KERNEL void multiply(int64_t rows, Left<typename M::Element> left, Right<M> right,
-                               int64_t columns, int64_t steps, float* c, int64_t c_row, bool adds) {
+RINGSHARD_KERNEL void multiply(int64_t rows, const Left<typename M::Element>& left,
+                               const Right<M>& right, int64_t columns, int64_t steps, float* c,
+                               int64_t c_row, bool adds) {
     constexpr int64_t panel = M::vectors * M::lanes;
     for (int64_t begin = 0; begin < columns; begin += panel) {
         const int64_t in_memory = right.width - begin < panel ? right.width - begin : panel;
