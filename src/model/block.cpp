@@ -32,12 +32,26 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
     return dx;
 }
 
-// Returns the normed rows: those that were kept, or made again; without a norm, the rows.
+// Returns the normed rows: those that were kept, or made again; without a norm, the rows. An
+// undefined tensor if they are made last: by the norm's backward pass, which reads x anyway.
 at::Tensor normed_again(const std::optional<Norm>& norm, const UnitTensors& weights,
-                        const at::Tensor& x, const at::Tensor& inverse_rms,
-                        const at::Tensor& kept) {
+                        const at::Tensor& x, const at::Tensor& inverse_rms, const at::Tensor& kept,
+                        bool makes_last) {
     if (kept.defined()) return kept;
-    return norm ? norm->again(weights, x, inverse_rms) : x;
+    if (!norm) return x;
+    if (makes_last && norm->can_make_rows()) return {};
+    return norm->again(weights, x, inverse_rms);
+}
+
+// Adds to `gradient`, that of the rows before a norm, or without one of the rows.
+void add_gradient_before(const std::optional<Norm>& norm, const UnitTensors& weights,
+                         const UnitTensors& gradients, const at::Tensor& dx, const at::Tensor& x,
+                         const at::Tensor& inverse_rms, const at::Tensor& gradient,
+                         bool makes_rows) {
+    if (norm)
+        norm->backward(weights, gradients, dx, x, inverse_rms, gradient, makes_rows);
+    else
+        gradient.add_(dx);
 }
 
 std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
@@ -120,9 +134,10 @@ bool Block::adds_in_product(const BranchNorms& norms, const at::Tensor& rows) co
     return !norms.behind && residual_multiplier_ == 1 && ops::products_add(rows);
 }
 
-at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual) const {
+at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual,
+                             const at::Tensor& into) const {
     if (residual_multiplier_ != 1) branch.mul_(residual_multiplier_);
-    return branch.add_(residual);
+    return ops::add_into(std::move(branch), residual, into);
 }
 
 at::Tensor Block::branch_gradient(const at::Tensor& gradient) const {
@@ -170,13 +185,12 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
                : d_branch,
         saved);
     const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
-    const at::Tensor x =
-        normed_again(before, weights, input, inverse_rms, saved[attention_normed_]);
+    const at::Tensor x = normed_again(before, weights, input, inverse_rms, saved[attention_normed_],
+                                      mixer_->adds_gradients_last());
     const at::Tensor dx = mixer_->project_backward(context, weights, gradients, d_rows, x);
-    if (before)
-        before->backward(weights, gradients, dx, input, inverse_rms, gradient);
-    else
-        gradient.add_(dx);
+    const bool makes_rows = !x.defined();
+    add_gradient_before(before, weights, gradients, dx, input, inverse_rms, gradient, makes_rows);
+    if (makes_rows) mixer_->add_project_gradients(context, weights, gradients, d_rows, dx);
 }
 
 MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weights,
@@ -185,23 +199,24 @@ MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weigh
 }
 
 at::Tensor Block::output_of_mlp(const MlpContext& context, const UnitTensors& weights,
-                                const MlpInner& inner, const at::Tensor& addend) const {
-    return std::visit([&](const auto& mlp) { return mlp.output(context, weights, inner, addend); },
-                      mlp_);
+                                const MlpInner& inner, const at::Tensor& addend,
+                                const at::Tensor& into) const {
+    return std::visit(
+        [&](const auto& mlp) { return mlp.output(context, weights, inner, addend, into); }, mlp_);
 }
 
 at::Tensor Block::add_mlp(const MlpContext& context, const UnitTensors& weights,
-                          const MlpInner& inner, const at::Tensor& residual,
+                          const MlpInner& inner, const at::Tensor& residual, const at::Tensor& into,
                           at::Tensor* kept_out) const {
     std::visit([&](const auto& mlp) { mlp.count_choices(context.routers, inner); }, mlp_);
     if (adds_in_product(mlp_norms_, residual))
-        return output_of_mlp(context, weights, inner, residual);
+        return output_of_mlp(context, weights, inner, residual, into);
     at::Tensor out = output_of_mlp(context, weights, inner);
     if (mlp_norms_.behind) {
         if (kept_out != nullptr) *kept_out = out;
         out = mlp_norms_.behind->forward(weights, out).y;
     }
-    return add_branch(std::move(out), residual);
+    return add_branch(std::move(out), residual, into);
 }
 
 double Block::inner_operations_of_mlp() const {
@@ -239,7 +254,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         saved[arrivals_] = whole.inner.arrivals;
         saved[shared_] = whole.inner.shared;
         saved[shared_gate_] = whole.inner.shared_gate;
-        return add_mlp(context.mlp(), weights, whole.inner, residual, &saved[mlp_out_]);
+        return add_mlp(context.mlp(), weights, whole.inner, residual, {}, &saved[mlp_out_]);
     }
     at::Tensor output = at::empty_like(residual);
     RowNorms norms;
@@ -249,8 +264,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         };
         const MlpContext of_chunk = context.mlp(begin, length, norms);
         const MlpChunk chunk = make_chunk(of_chunk, weights, chunk_of(input), chunk_of(addend));
-        chunk_of(output).copy_(
-            add_mlp(of_chunk, weights, chunk.inner, chunk_of(residual), nullptr));
+        add_mlp(of_chunk, weights, chunk.inner, chunk_of(residual), chunk_of(output), nullptr);
     });
     return output;
 }
@@ -262,8 +276,10 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
+        const Mlp* const mlp = std::get_if<Mlp>(&mlp_);
         const MlpChunk whole{
-            normed_again(before, weights, input, inverse_rms, saved[mlp_normed_]),
+            normed_again(before, weights, input, inverse_rms, saved[mlp_normed_],
+                         mlp != nullptr && mlp->adds_gradients_last()),
             inverse_rms,
             {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_],
              saved[shared_], saved[shared_gate_], saved[product_]},
@@ -285,7 +301,6 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
 void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights,
                            const UnitTensors& gradients, const at::Tensor& input,
                            const MlpChunk& chunk, const at::Tensor& gradient) const {
-    const auto& before = before_mlp();
     const auto& behind = mlp_norms_.behind;
     at::Tensor dy = branch_gradient(gradient);
     if (behind) {
@@ -298,10 +313,11 @@ void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights
             return mlp.backward(context, weights, gradients, dy, chunk.inner, chunk.x);
         },
         mlp_);
-    if (before)
-        before->backward(weights, gradients, dx, input, chunk.inverse_rms, gradient);
-    else
-        gradient.add_(dx);
+    const bool makes_rows = !chunk.x.defined();
+    add_gradient_before(before_mlp(), weights, gradients, dx, input, chunk.inverse_rms, gradient,
+                        makes_rows);
+    if (makes_rows)
+        std::get<Mlp>(mlp_).add_inner_gradients(context, weights, gradients, chunk.inner, dx);
 }
 
 Operations Block::operations(ActivationPolicy policy) const {

@@ -46,7 +46,7 @@ private:
     };
     // Some tokens on their way through the MLP.
     struct MlpChunk {
-        at::Tensor x;
+        at::Tensor x;  // undefined: the backward pass of the norm makes it again
         at::Tensor inverse_rms;
         MlpInner inner;
         at::Tensor out{};  // before the norm behind, where it was kept
@@ -73,20 +73,22 @@ private:
     }
     // Whether the product that a branch ends with adds the residual.
     bool adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const;
-    // Returns branch * multiplier + residual; may write over the branch.
-    at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual) const;
+    // Returns branch * multiplier + residual, in `into` or, if that is undefined, over the branch.
+    at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual,
+                          const at::Tensor& into = {}) const;
     // Returns the gradient of a branch, from that of the sum.
     at::Tensor branch_gradient(const at::Tensor& gradient) const;
 
     MlpInner inner_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
                           const at::Tensor& x) const;
-    // addend: undefined, or is added.
+    // addend and into as Projection::forward() has them.
     at::Tensor output_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
-                             const MlpInner& inner, const at::Tensor& addend = {}) const;
-    // Returns the residual and the branch. kept_out: null, or takes the branch before the norm
-    // behind it, if there is one.
+                             const MlpInner& inner, const at::Tensor& addend = {},
+                             const at::Tensor& into = {}) const;
+    // Returns the residual and the branch: in `into`, unless that is undefined. kept_out: null, or
+    // takes the branch before the norm behind it, if there is one.
     at::Tensor add_mlp(const MlpContext& context, const shard::UnitTensors& weights,
-                       const MlpInner& inner, const at::Tensor& residual,
+                       const MlpInner& inner, const at::Tensor& residual, const at::Tensor& into,
                        at::Tensor* kept_out) const;
     double inner_operations_of_mlp() const;
     double outer_operations_of_mlp() const;

@@ -101,7 +101,9 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
       loss_(options.loss),
       fp8_gradients_(options.fp8_gradients),
-      chunks_(chunks_of(options.planned_device.value_or(mesh.device().type()))),
+      chunks_(chunks_of(spec_, zero.compute_type(),
+                        options.planned_device.value_or(mesh.device().type()),
+                        options.device_memory)),
       activations_(options.activations != nullptr
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),

@@ -1,3 +1,4 @@
+#include <ATen/ops/add.h>
 #include <ATen/ops/zeros.h>
 
 #include "backends.hpp"
@@ -44,8 +45,14 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
 }
 
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor& addend) {
-    return backend_of(x).linear_add(gemms, x, weight, bias, addend);
+                      const at::Tensor& bias, const at::Tensor& addend, const at::Tensor& into) {
+    return backend_of(x).linear_add(gemms, x, weight, bias, addend, into);
+}
+
+at::Tensor add_into(at::Tensor y, const at::Tensor& addend, const at::Tensor& into) {
+    if (!into.defined()) return y.add_(addend);
+    at::Tensor sum = into;
+    return at::add_out(sum, y, addend);
 }
 
 bool products_add(const at::Tensor& tensor) { return has_gpu_kernels && uses_gpu_kernels(tensor); }
@@ -163,10 +170,12 @@ at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
 }
 
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight,
+                       bool makes_normed) {
     if (!d_weight.defined())
-        return rms_norm_backward(dy, x, inverse_rms, weight, dx, unused_gradient(weight.values));
-    backend_of(x).rms_norm_backward(dy, x, inverse_rms, weight, dx, d_weight);
+        return rms_norm_backward(dy, x, inverse_rms, weight, dx, unused_gradient(weight.values),
+                                 makes_normed);
+    backend_of(x).rms_norm_backward(dy, x, inverse_rms, weight, dx, d_weight, makes_normed);
 }
 
 HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWeight& weight,

@@ -26,8 +26,8 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
 }
 
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor& addend) {
-    return cpu::linear(gemms, x, weight, bias).add_(addend);
+                      const at::Tensor& bias, const at::Tensor& addend, const at::Tensor& into) {
+    return add_into(cpu::linear(gemms, x, weight, bias), addend, into);
 }
 
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,

@@ -68,4 +68,14 @@ ProductShape ProductShape::without_additions() const {
     return alone;
 }
 
+ProductShape ProductShape::of_any_tokens() const {
+    ProductShape any = without_additions();
+    any.right.columns = 0;
+    if (turns_right)  // a sum over the tokens
+        any.left.columns = 0;
+    else
+        any.addend.columns = any.result.columns = 0;
+    return any;
+}
+
 }  // namespace ringshard::ops

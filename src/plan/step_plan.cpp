@@ -100,6 +100,7 @@ public:
                          store_if(is_moved(config_.parallel.offload_optimizer_device),
                                   optimizer_store_)},
                .activations = store_if(config_.training.activation_offloading, activations_store_),
+               .device_memory = question.device_memory,
                .planned_device = question.device,
                .on_phase = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
@@ -123,6 +124,7 @@ public:
         const int64_t state = weights_store_->bytes() + optimizer_store_->bytes();
         const int64_t activations = activations_store_->bytes();
         away += state + activations;
+        plan.offloaded_activations = activations;
         // State goes both ways once, activations with every micro-batch.
         plan.moved_bytes = 2 * (state + activations * config_.training.gradient_accumulation_steps);
         plan.saved_bytes = save_copy() + written_model();
@@ -227,6 +229,7 @@ StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
         go_on(larger.memory.*kind.bytes, smaller.memory.*kind.bytes);
     go_on(larger.peak, smaller.peak);
     go_on(larger.scratch_bytes, smaller.scratch_bytes);
+    go_on(larger.offloaded_activations, smaller.offloaded_activations);
     go_on(larger.moved_bytes, smaller.moved_bytes);
     for (size_t i = 0; i < larger.traffic.size(); ++i) {
         go_on(larger.traffic[i].operations, smaller.traffic[i].operations);

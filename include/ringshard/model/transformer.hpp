@@ -38,11 +38,13 @@ struct Positions;
 struct Chunks {
     int64_t head = 256;
     int64_t mlp = 2048;
+    bool operator==(const Chunks&) const = default;
 };
-inline Chunks chunks_of(c10::DeviceType device) {
-    if (device == c10::DeviceType::CUDA) return {.head = 4096, .mlp = 8192};
-    return {};
-}
+// On a GPU the largest powers of two, within limits, at which logits take no more than a 32nd of
+// the memory of the device, and rows of the MLP no more than a 64th: every chunk reads and writes
+// the gradient of a weight. `memory_bytes`: the same on all ranks; 0: unknown.
+Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType device,
+                 double memory_bytes);
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
 // released, and when. The model knows nothing of how a profile shards its units.
@@ -57,6 +59,7 @@ public:
         // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
         // is given.
         const ops::Gemms* gemms = nullptr;
+        double device_memory = 0;  // chunks_of()'s
         // Where activations are offloaded; nullptr: they stay in memory.
         offload::OffloadStore* activations = nullptr;
         // For blocks of batches whose shape comes again; not beside an offload store for

@@ -12,9 +12,12 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
                   const at::Tensor& bias = {});
 
 // y = addend + x w^T + bias, addend [t, out]. On a GPU the product adds it, and rounds the sum
-// once.
+// once. into [t, out]: takes y; undefined: a new tensor does.
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor& addend);
+                      const at::Tensor& bias, const at::Tensor& addend,
+                      const at::Tensor& into = {});
+// Returns addend + y, in `into`, or if that is undefined in place of y.
+at::Tensor add_into(at::Tensor y, const at::Tensor& addend, const at::Tensor& into);
 // Whether products on the device of this tensor add without a pass of their own.
 bool products_add(const at::Tensor& tensor);
 

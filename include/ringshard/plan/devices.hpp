@@ -33,6 +33,8 @@ struct Device {
     // Products in FP8 as a multiple of those in bf16; 0 if the device has none. On the host they
     // are products of rounded numbers in bf16.
     double fp8_products = 1;
+    // Of the rate of attention, where many documents share a call.
+    double packed_attention_share = 1;
     double loss_logits = 0;  // logits per second, with their gradients
     double optimizer_bytes = 0;
     double host_copy_bytes = 0;  // into the memory of the host

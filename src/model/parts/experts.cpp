@@ -176,7 +176,8 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
 }
 
 at::Tensor Experts::output(const MlpContext& context, const shard::UnitTensors& weights,
-                           const MlpInner& inner, const at::Tensor& addend) const {
+                           const MlpInner& inner, const at::Tensor& addend,
+                           const at::Tensor& into) const {
     const ops::ExpertRows rows = rows_of(inner);
     const ExpertExchange exchange(context.experts, rows, inner.arrivals);
     auto moving_weights = exchange.send_to_experts(row_weights(inner, rows));
@@ -195,7 +196,7 @@ at::Tensor Experts::output(const MlpContext& context, const shard::UnitTensors& 
     const at::Tensor of_shared = shared_output(context, weights, inner);
     at::Tensor output = ops::sum_of_experts(wait_for(std::move(moving_back)), rows.places);
     if (of_shared.defined()) output.add_(of_shared);
-    return addend.defined() ? output.add_(addend) : output;
+    return addend.defined() ? ops::add_into(std::move(output), addend, into) : output;
 }
 
 at::Tensor Experts::logits(const MlpContext& context, const shard::UnitTensors& weights,

@@ -21,9 +21,10 @@ public:
 
     MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
                    const at::Tensor& x) const;
-    // Returns [t, w].
+    // Returns [t, w]. addend and into as Projection::forward() has them.
     at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
-                      const MlpInner& inner, const at::Tensor& addend = {}) const;
+                      const MlpInner& inner, const at::Tensor& addend = {},
+                      const at::Tensor& into = {}) const;
     // Returns the gradient of x; writes over inner.gate_up.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,

@@ -63,9 +63,11 @@ MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights
 }
 
 at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weights,
-                       const MlpInner& inner, const at::Tensor& addend) const {
+                       const MlpInner& inner, const at::Tensor& addend,
+                       const at::Tensor& into) const {
     return down_.forward(context.projections, weights,
-                         inner.product.defined() ? inner.product : product(weights, inner), addend);
+                         inner.product.defined() ? inner.product : product(weights, inner), addend,
+                         into);
 }
 
 at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& weights,
@@ -77,6 +79,7 @@ at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& we
     const at::Tensor& product = is_kept ? inner.product : d_product;  // written over
     const at::Tensor& d_gate_up = inner.gate_up;                      // written over
     down_.add_gradients(context.projections, weights, gradients, dy, product);
+    if (!x.defined()) return gate_up_.backward_input(context.projections, weights, d_gate_up);
     return gate_up_.backward(context.projections, weights, gradients, d_gate_up, x);
 }
 

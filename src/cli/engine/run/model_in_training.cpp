@@ -9,13 +9,15 @@ namespace ringshard::cli {
 ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh,
                                  const RunInputs& inputs, std::vector<train::Curve> curves,
                                  offload::OffloadStores stores, model::Recorder* recorder,
-                                 const ops::Gemms& gemms, watch::Watchdog& watchdog)
+                                 const ops::Gemms& gemms, double device_memory,
+                                 watch::Watchdog& watchdog)
     : offload_stores(std::move(stores)),
       marks(mesh.device()),
       stack(context.settings.values, inputs.spec, mesh,
             {.state = {offload_stores.weights.get(), offload_stores.optimizer.get()},
              .activations = offload_stores.activations.get(),
              .gemms = &gemms,
+             .device_memory = device_memory,
              .recorder = recorder,
              .on_phase =
                  [this, &watchdog](const std::string& what) {

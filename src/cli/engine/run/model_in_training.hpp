@@ -20,7 +20,8 @@ struct ModelInTraining {
     // Collective over the world. The arguments, but for the offload stores, must outlive it.
     ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh, const RunInputs& inputs,
                     std::vector<train::Curve> curves, offload::OffloadStores stores,
-                    model::Recorder* recorder, const ops::Gemms& gemms, watch::Watchdog& watchdog);
+                    model::Recorder* recorder, const ops::Gemms& gemms, double device_memory,
+                    watch::Watchdog& watchdog);
     // Evaluations go on from these prompts too.
     void add_generator(const CommandContext& context, const mesh::Mesh& mesh,
                        const EvalPrompts& prompts, std::vector<int32_t> end_tokens);

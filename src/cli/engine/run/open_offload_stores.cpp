@@ -132,6 +132,7 @@ comm::Agreed<offload::OffloadStores> open_offload_stores(const CommandContext& c
 }
 
 std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stores,
+                                            int64_t activation_bytes,
                                             const CommandContext& context) {
     const config::ParallelSettings& parallel = context.settings.values.parallel;
     struct Asked {
@@ -153,7 +154,11 @@ std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stor
                       << human_bytes(static_cast<double>(offload_store->bytes())) << " in "
                       << offload_store->describe() << '\n';
     }
-    return std::nullopt;
+    if (!offload_stores.activations || activation_bytes == 0) return std::nullopt;
+    offload_stores.activations->reserve(activation_bytes);
+    auto failure = offload_stores.activations->allocate();
+    if (failure) failure->message = concat("activation_offloading: ", failure->message);
+    return comm::first_failure(context.world, failure);
 }
 
 }  // namespace ringshard::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cpu_gemm.hpp"
 #include "placement.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/model/model_spec.hpp"
@@ -11,6 +12,6 @@ namespace ringshard::cli {
 std::optional<comm::AgreedFailure> write_run_record(const CommandContext& context,
                                                     const Placement& placement,
                                                     const model::ModelSpec& spec, int64_t attempt,
-                                                    int64_t num_steps, const std::string& gemms);
+                                                    int64_t num_steps, const ChosenGemms& gemms);
 
 }  // namespace ringshard::cli
