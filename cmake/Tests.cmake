@@ -30,16 +30,20 @@ function(without_under sanitizers test case)
     endif()
 endfunction()
 
-# GCC 12 sees impossible bounds in what Boost.Test makes of strings.
+# GCC 12 reports impossible bounds in Boost.Test's strings.
 add_library(ringshard_test_flags INTERFACE)
 target_compile_options(ringshard_test_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
 target_link_libraries(ringshard_test_flags INTERFACE ringshard_flags Boost::unit_test_framework)
 
+# Compiled once for all tests.
+add_library(ringshard_unit_main OBJECT ${RINGSHARD_ROOT}/tests/support/unit_main.cpp)
+target_link_libraries(ringshard_unit_main PRIVATE ringshard_test_flags)
+
 function(add_unit_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
     patience(T_TIMEOUT "${T_TIMEOUT}" 60)
-    add_executable(${name} ${RINGSHARD_ROOT}/tests/support/unit_main.cpp ${T_SOURCES})
-    target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES})
+    add_executable(${name} ${T_SOURCES})
+    target_link_libraries(${name} PRIVATE ringshard_unit_main ringshard_test_flags ${T_USES})
     target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
     add_test(NAME ${name} COMMAND ${name})
     test_folder(folder)
@@ -50,8 +54,12 @@ endfunction()
 function(add_mpi_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS;ARGUMENTS" ${ARGN})
     patience(T_TIMEOUT "${T_TIMEOUT}" 120)
-    add_executable(${name} ${RINGSHARD_ROOT}/tests/support/mpi_main.cpp ${T_SOURCES})
-    target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES} ringshard_comm)
+    if(NOT TARGET ringshard_mpi_main)  # the library of text, built alone, has no MPI
+        add_library(ringshard_mpi_main OBJECT ${RINGSHARD_ROOT}/tests/support/mpi_main.cpp)
+        target_link_libraries(ringshard_mpi_main PRIVATE ringshard_test_flags ringshard_comm_front)
+    endif()
+    add_executable(${name} ${T_SOURCES})
+    target_link_libraries(${name} PRIVATE ringshard_mpi_main ringshard_test_flags ${T_USES} ringshard_comm)
     target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
     test_folder(folder)
     foreach(ranks IN LISTS T_RANKS)

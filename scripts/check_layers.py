@@ -23,7 +23,7 @@ MAY_USE = {
     "shard": {"base", "comm", "mesh", "ops", "offload"},
     "model": {"base", "config", "comm", "mesh", "ops", "attention", "offload", "shard"},
     "text": {"base"},
-    "data": {"base", "text", "config", "comm", "mesh", "attention", "model"},
+    "data": {"base", "text", "config", "comm"},
     "optim": {"base", "config", "ops", "offload", "shard"},
     "checkpoint": {"base", "comm", "offload", "shard", "data", "optim"},
     "report": {"base", "text", "checkpoint"},

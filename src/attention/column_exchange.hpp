@@ -26,8 +26,8 @@ public:
     ColumnExchange(std::vector<std::vector<Columns>> of_ranks, comm::Communicator& group,
                    const Types& types);
 
-    // In which columns leave this rank: what is made to be sent may be made in it. Whatever arrives
-    // is of the type of the computation.
+    // The type in which columns are sent; a caller may compute them in it. Received columns are of
+    // the type of the computation.
     at::ScalarType exchange_type() const { return exchange_type_; }
     const std::vector<Columns>& mine() const;
 
@@ -35,7 +35,7 @@ public:
     at::Tensor in(const at::Tensor& rows) const;
     // Back; gradients of columns that several ranks hold are added up.
     at::Tensor gradient_out(const at::Tensor& d_rows, int64_t all_columns) const;
-    // The same of rows of which every rank has an equal part: [t, columns] -> [group's t, columns /
+    // Exchange rows of which every rank has an equal part: [t, columns] -> [group's t, columns /
     // ranks], and back.
     at::Tensor parts_in(const at::Tensor& rows) const;
     at::Tensor parts_out(const at::Tensor& rows) const;

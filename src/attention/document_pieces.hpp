@@ -13,7 +13,7 @@ struct Piece {
     size_t document;
     int64_t start;  // in the uncut list
     int64_t length;
-    int64_t offset;  // in what the rank holds
+    int64_t offset;  // in the tokens of this rank
 };
 
 // A layout cut where documents begin, in its order: so the pieces of a document are neighbours.

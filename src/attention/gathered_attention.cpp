@@ -19,8 +19,8 @@ int64_t rank_at(size_t step, const comm::Communicator& ring) {
     return (ring.rank() + ring.size() - static_cast<int64_t>(step)) % ring.size();
 }
 
-// Calls `work` with every step and what is met there: this rank's own at step 0, while the others'
-// are on their way.
+// Calls `work` with every step and its keys: this rank's own at step 0, while the others' are on
+// their way.
 template <class Work>
 void for_steps(const Heads& heads, const Plan& plan, comm::Communicator& ring, Work work) {
     const at::Tensor all = at::empty(sizes_of_all(heads, ring), heads.k.options());

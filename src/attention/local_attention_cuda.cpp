@@ -101,7 +101,7 @@ SeenKeys cudnn_forward(const Input& input) {
 }
 
 // Releases of LibTorch differ in whether log-sum-exps are [n, h, t] or [n, h, t, 1]; the backward
-// pass takes what the forward pass gives.
+// pass takes the form that the forward pass returns.
 bool lse_has_a_dimension_more(const at::Tensor& like) {
     const at::Tensor one = at::zeros({1, 64, 1, 64}, like.options());
     const std::vector<Tile> tile{{0, 0, 64, 64, ops::every_key}};
@@ -202,7 +202,7 @@ HeadGradients products_backward(const Input& input, const at::Tensor& d_out,
 
 // -----------------------------------------------------------------------------------------------
 
-// Profiles show what an operator of attention does under this name.
+// The name of attention operators in profiles.
 constexpr const char* span_of_kernel = "attention kernel";
 
 SeenKeys forward(AttentionKernel kernel, const Input& input) {
@@ -240,7 +240,7 @@ at::Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
     return tensor.to(device, true);
 }
 
-// Those that are prepared, or new ones.
+// Returns the prepared calls of a step, or prepares them now.
 std::shared_ptr<const PreparedTiles> calls_of(const StepTiles& step, at::Device device) {
     if (step.prepared == nullptr) return cuda::prepare(step.tiles, device);
     return {std::shared_ptr<void>(), step.prepared};  // owned by the plan
@@ -254,7 +254,7 @@ void finish_rows(const HeadGradients& gradients, const HeadGradients& more, cons
                              group.q_distance, gradients.finish.rope, gradients.finish.d_bias});
 }
 
-// Does the pack have every token, in order?
+// Returns true if the pack covers all rows, in order.
 bool has_all_rows(const TilePack& pack, int64_t rows) {
     if (pack.group.first.q != 0) return false;
     if (pack.is_ragged()) return pack.num_q() == rows;

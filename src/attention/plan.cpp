@@ -158,7 +158,7 @@ void move_to(int64_t begin, const Layout& received, std::vector<Tile>& tiles) {
     }
 }
 
-// Every rank knows the tokens of all others, so each finds by itself what is sent to whom.
+// Every rank knows the tokens of all others, so each finds by itself which tokens go to which rank.
 void plan_exchange(const SequencePartition& partition, int64_t ring_rank, const Mask& mask,
                    Plan& plan) {
     const auto tiles_of = [&](int64_t queries, int64_t keys) {

@@ -131,7 +131,7 @@ ops::DeltaHeads as_heads(const at::Tensor& rows, const ops::DeltaGates& gates,
             sizes.rule};
 }
 
-// What the tokens read, and a share of their own values.
+// Returns the outputs of the rule, plus a share of each token's own value.
 at::Tensor read_of(const ops::DeltaHeads& heads, const at::Tensor& skip, const Chain& chain,
                    const ops::DeltaStates& states) {
     at::Tensor read = ops::delta_rule(heads, chain.stretches, states);

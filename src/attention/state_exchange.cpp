@@ -11,8 +11,7 @@ namespace ringshard::attention {
 
 namespace {
 
-// Returns what all ranks have in their slots, [ranks x slots, ...]. `mine` has as many as this rank
-// fills.
+// Gathers the slots of all ranks, [ranks x slots, ...]. `mine` has as many as this rank fills.
 at::Tensor gather(const Chain& chain, comm::Communicator& ring, const at::Tensor& mine) {
     std::vector<int64_t> sizes = mine.sizes().vec();
     sizes[0] = chain.slots;

@@ -14,14 +14,14 @@ namespace ringshard::attention {
 // begin, [stretches, heads, dk, dv].
 at::Tensor first_states(const Chain& chain, comm::Communicator& ring, const at::Tensor& maps,
                         int64_t value_dim);
-// The same of gradients, against the order of tokens: those of the states in which they end.
+// Returns, against the order of tokens, the gradients of the states in which the stretches end.
 at::Tensor last_state_gradients(const Chain& chain, comm::Communicator& ring,
                                 const at::Tensor& maps, int64_t value_dim);
 
 // Returns the rows before each stretch of x [t, c], [stretches, rows_before, c]: zeros where its
 // document begins.
 at::Tensor rows_before_stretches(const Chain& chain, comm::Communicator& ring, const at::Tensor& x);
-// Adds to the gradient of x what the rows before stretches, of all ranks, have of it.
+// Adds the gradients of the rows before stretches, of all ranks, to the gradient of x.
 void add_gradient_of_rows_before(const Chain& chain, comm::Communicator& ring,
                                  const at::Tensor& d_before, const at::Tensor& dx);
 

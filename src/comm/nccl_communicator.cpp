@@ -90,8 +90,8 @@ void NcclCommunicator::connect() {
 
 // cuBLAS's products on Hopper and newer stay on all multiprocessors until they end, so one that
 // begins beside NCCL waits for those that NCCL holds. Between hosts an operation takes about as
-// long as the products that hide it: until somebody waits for it, products do without NCCL's share.
-// Inside a host it is soon over, and they take all.
+// long as the products that hide it: until a wait for it, products run without NCCL's
+// multiprocessors. Inside a host it is soon over, and they take all.
 void NcclCommunicator::leave_multiprocessors(int count) const {
     const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device_.index());
     constexpr int hopper = 9;

@@ -35,7 +35,7 @@ void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
                          const std::vector<std::span<const std::byte>>& parts, const Adder& add,
                          RingBuffers& buffers);
 
-// The same in place: parts[r] of rank r receives the sum; the other parts stay unchanged.
+// Reduces in place: parts[r] of rank r receives the sum; the other parts stay unchanged.
 void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
                           const Adder& add, RingBuffers& buffers);
 

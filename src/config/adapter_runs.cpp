@@ -20,11 +20,13 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array own_settings{"lora_r",
+constexpr std::array own_settings{"adapter_name_or_path",
+                                  "lora_r",
                                   "lora_alpha",
                                   "lora_dropout",
                                   "lora_target_modules",
                                   "use_rslora",
+                                  "use_dora",
                                   "init_lora_weights",
                                   "learning_rate",
                                   "loraplus_lr_ratio",
@@ -39,7 +41,9 @@ constexpr std::array own_settings{"lora_r",
                                   "data_seed",
                                   "dataset_name",
                                   "dataset_config",
-                                  "dataset_train_split"};
+                                  "dataset_train_split",
+                                  "dataset_test_split",
+                                  "eval_dataset_name"};
 
 struct NamedSettings {
     std::string name;

@@ -43,7 +43,7 @@ constexpr std::string_view no_foreign_checkpoints =
     "DeepSpeed's checkpoints are not read; train from the model folder that "
     "zero_to_fp32.py writes";
 constexpr std::string_view recomputing =
-    "gradient_checkpointing and activation_policy say what is recomputed";
+    "gradient_checkpointing and activation_policy choose the tensors that are recomputed";
 constexpr std::string_view settings_say_it = "dataloader_drop_last of the settings says it";
 constexpr std::string_view read_from_model = "it is read from the model's config.json";
 constexpr std::string_view no_tensor_parallelism =

@@ -23,7 +23,7 @@ struct BlockContent {
 };
 std::optional<BlockContent> read_block(const Statement& written, Problems& problems);
 
-// The same as statements.
+// Returns the members of a block as statements.
 Statements open_block(const Block& block, const Statement& written, Problems& problems);
 
 }  // namespace ringshard::config

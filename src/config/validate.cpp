@@ -183,7 +183,7 @@ public:
         if (training.cuda_graphs && training.activation_offloading)
             complain(
                 {"cuda_graphs", "activation_offloading"},
-                "what is replayed keeps its activations in the GPU's memory; leave one of them "
+                "recorded blocks keep their activations in the GPU's memory; leave one of them "
                 "out");
     }
 

@@ -24,27 +24,36 @@ void check_joint_adapters(RuleReport& report) {
         if (is_asked_for) report.complain({name, "adapters"}, why);
     };
     refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
-           "adapters that train together begin anew; leave one of them out");
-    refuse(config.adapter.use_dora, "use_dora",
-           "DoRA scales products that adapters which train together share; leave it out, or "
-           "train each adapter in a run of its own");
+           "each adapter that trains beside others goes on from one of its own; leave it out, and "
+           "give adapter_name_or_path in the file of adapters");
     refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");
     refuse(config.adapter.bias != TrainedBiases::none, "bias",
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");
-    const bool evaluates =
-        config.evaluation.eval_strategy != Interval::no || config.evaluation.eval_on_start;
-    refuse(evaluates, config.evaluation.eval_on_start ? "eval_on_start" : "eval_strategy",
-           "a job of several adapters has no evaluations; leave it out, and evaluate the "
-           "results, with trainer score --adapter_name_or_path OUTPUT_DIR/NAME");
+    const EvaluationSettings& evaluation = config.evaluation;
+    const char* const no_best =
+        "the best step of each adapter is another one, and a checkpoint has all of them; leave "
+        "it out, and choose by eval_loss in OUTPUT_DIR/NAME/metrics.jsonl: trainer export "
+        "writes the adapters of a checkpoint";
+    refuse(evaluation.load_best_model_at_end, "load_best_model_at_end", no_best);
+    refuse(!evaluation.metric_for_best_model.empty(), "metric_for_best_model", no_best);
+    refuse(config.checkpoint.save_strategy == SaveStrategy::best, "save_strategy", no_best);
+    refuse(evaluation.early_stopping_patience.has_value(), "early_stopping_patience",
+           "an adapter ends after a number of steps that is known at the start; leave it out, "
+           "or train the adapter in a run of its own");
+    refuse(!evaluation.eval_prompts.empty(), "eval_prompts",
+           "an evaluation generates texts of one model; leave it out, or train the adapter in "
+           "a run of its own");
     refuse(config.checkpoint.save_strategy == SaveStrategy::epoch, "save_strategy",
            "adapters have epochs of their own; give steps or no");
     refuse(config.logging.logging_strategy == Interval::epoch, "logging_strategy",
            "adapters have epochs of their own; give steps or no");
-    refuse(config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
-           "each adapter is written into its folder when it ends; leave it out");
+    refuse(
+        config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
+        "each adapter is written into its folder when it ends, and trainer export writes those of "
+        "a checkpoint; leave it out");
     refuse(config.training.cuda_graphs, "cuda_graphs",
            "the tokens of each adapter differ from step to step; leave it out");
     refuse(!config.adapter.lora_target_parameters.empty(), "lora_target_parameters",

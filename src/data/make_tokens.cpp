@@ -161,8 +161,8 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
     }
     if (encoder.finds_assistant_by_prefixes())
         lines.emplace_back(
-            "the chat template does not mark the assistant's turns ({% generation %}); what is "
-            "learned is what each of them adds to the rendering of the messages before it");
+            "the chat template does not mark the assistant's turns ({% generation %}); each turn "
+            "is learned as the text that it adds to the rendering of the messages before it");
     return lines;
 }
 

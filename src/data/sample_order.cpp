@@ -37,11 +37,11 @@ int64_t counted_multiple(const config::DataSettings& data) {
 }  // namespace
 
 SamplerOptions sampler_options(const config::Config& config, const Rows& rows,
-                               const mesh::MeshShape& shape) {
+                               int64_t num_data_ranks) {
     const config::TrainingSettings& training = config.training;
     SamplerOptions sampler{.num_rows = rows.size(),
                            .batch_size = training.per_device_train_batch_size,
-                           .num_ranks = shape.data(),
+                           .num_ranks = num_data_ranks,
                            .seed = config.run.data_seed.value_or(config.run.seed),
                            .strategy = config.data.train_sampling_strategy,
                            .drop_last = config.data.dataloader_drop_last,

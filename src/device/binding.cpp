@@ -40,7 +40,7 @@ Bitmap Topology::threads_of_process() const {
     return threads;
 }
 
-// Of the objects that have one of these hardware threads.
+// Returns the numbers of the objects that contain one of these hardware threads.
 Bitmap Topology::numbers_of(hwloc_obj_type_t type, hwloc_const_cpuset_t threads) const {
     Bitmap numbers = make_bitmap();
     for (hwloc_obj_t object = nullptr;

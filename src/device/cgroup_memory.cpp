@@ -122,7 +122,7 @@ std::optional<int64_t> memory_left_in(const fs::path& group, const Interface& in
     return *limit - *used + evictable_bytes(group, interface);
 }
 
-// In v1 a parent limits its children only if it counts what they use.
+// In v1 a parent limits its children only if it counts their memory.
 bool limits_children(const fs::path& group) {
     return read_limit(group / "memory.use_hierarchy").value_or(1) != 0;
 }
@@ -136,7 +136,7 @@ fs::path folder_of(const Hierarchy& hierarchy, const fs::path& group, const fs::
     return is_visible && inside != "." ? mount_point / inside : mount_point;
 }
 
-// Of a group and all its ancestors up to the mount point.
+// Returns the least free memory of a group and its ancestors up to the mount point.
 std::optional<int64_t> least_left(const Hierarchy& hierarchy, const fs::path& group,
                                   const fs::path& root) {
     const fs::path top = root / hierarchy.mount_point.relative_path();

@@ -25,8 +25,8 @@ std::string loaded_file(const std::string& name) {
     return {};
 }
 
-// A cuDNN of the system that is found before LibTorch's own makes attention on Hopper slow, and
-// nobody says so.
+// A cuDNN of the system that is loaded before LibTorch's own silently makes attention on Hopper
+// slow.
 std::string describe_cudnn() {
     const auto& hooks = at::detail::getCUDAHooks();
     if (!hooks.hasCuDNN()) return ", no cuDNN";

@@ -18,7 +18,7 @@ namespace ringshard::device {
 namespace {
 
 // Blocks come in sizes of eight steps per power of two, so that a freed block serves tensors of
-// nearly its size too. What a tensor does not touch of its block takes no memory.
+// nearly its size too. Pages of a block that its tensor does not touch take no memory.
 struct SizeClass {
     // For at least `bytes`.
     explicit SizeClass(size_t bytes) {
@@ -145,7 +145,7 @@ private:
         const size_t allowed = std::max(most_in_use_, in_use_ + size) + slack;
         release_until_kept(allowed - in_use_ - size);
         Block* block = map_block(size);
-        if (block == nullptr) {  // perhaps what is kept is what is missing
+        if (block == nullptr) {  // the kept blocks may be the memory that is missing
             release_until_kept(0);
             block = map_block(size);
         }

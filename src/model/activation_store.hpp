@@ -13,7 +13,7 @@ class ActivationStore {
 public:
     virtual ~ActivationStore() = default;
     virtual void store(size_t block, Saved saved) = 0;
-    virtual void prefetch(size_t block) = 0;  // starts to read what load() returns next
+    virtual void prefetch(size_t block) = 0;  // starts to read the block that load() returns next
     virtual Saved load(size_t block) = 0;
 
 protected:

@@ -32,12 +32,26 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
     return dx;
 }
 
-// Returns the normed rows: those that were kept, or made again; without a norm, the rows.
+// Returns the normed rows: those that were kept, or made again; without a norm, the rows. An
+// undefined tensor if they are made last: by the norm's backward pass, which reads x anyway.
 at::Tensor normed_again(const std::optional<Norm>& norm, const UnitTensors& weights,
-                        const at::Tensor& x, const at::Tensor& inverse_rms,
-                        const at::Tensor& kept) {
+                        const at::Tensor& x, const at::Tensor& inverse_rms, const at::Tensor& kept,
+                        bool makes_last) {
     if (kept.defined()) return kept;
-    return norm ? norm->again(weights, x, inverse_rms) : x;
+    if (!norm) return x;
+    if (makes_last && norm->can_make_rows()) return {};
+    return norm->again(weights, x, inverse_rms);
+}
+
+// Adds to `gradient`, that of the rows before a norm, or without one of the rows.
+void add_gradient_before(const std::optional<Norm>& norm, const UnitTensors& weights,
+                         const UnitTensors& gradients, const at::Tensor& dx, const at::Tensor& x,
+                         const at::Tensor& inverse_rms, const at::Tensor& gradient,
+                         bool makes_rows) {
+    if (norm)
+        norm->backward(weights, gradients, dx, x, inverse_rms, gradient, makes_rows);
+    else
+        gradient.add_(dx);
 }
 
 std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
@@ -122,9 +136,10 @@ bool Block::adds_in_product(const BranchNorms& norms, const at::Tensor& rows) co
     return !norms.behind && residual_multiplier_ == 1 && ops::products_add(rows);
 }
 
-at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual) const {
+at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual,
+                             const at::Tensor& into) const {
     if (residual_multiplier_ != 1) branch.mul_(residual_multiplier_);
-    return branch.add_(residual);
+    return ops::add_into(std::move(branch), residual, into);
 }
 
 at::Tensor Block::branch_gradient(const at::Tensor& gradient) const {
@@ -172,13 +187,12 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
                : d_branch,
         saved);
     const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
-    const at::Tensor x =
-        normed_again(before, weights, input, inverse_rms, saved[attention_normed_]);
+    const at::Tensor x = normed_again(before, weights, input, inverse_rms, saved[attention_normed_],
+                                      mixer_->adds_gradients_last());
     const at::Tensor dx = mixer_->project_backward(context, weights, gradients, d_rows, x);
-    if (before)
-        before->backward(weights, gradients, dx, input, inverse_rms, gradient);
-    else
-        gradient.add_(dx);
+    const bool makes_rows = !x.defined();
+    add_gradient_before(before, weights, gradients, dx, input, inverse_rms, gradient, makes_rows);
+    if (makes_rows) mixer_->add_project_gradients(context, weights, gradients, d_rows, dx);
 }
 
 MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weights,
@@ -187,16 +201,17 @@ MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weigh
 }
 
 MlpOutput Block::forward_of_mlp(const MlpContext& context, const UnitTensors& weights,
-                                const at::Tensor& x, const at::Tensor& addend) const {
-    return std::visit([&](const auto& mlp) { return mlp.forward(context, weights, x, addend); },
-                      mlp_);
+                                const at::Tensor& x, const at::Tensor& addend,
+                                const at::Tensor& into) const {
+    return std::visit(
+        [&](const auto& mlp) { return mlp.forward(context, weights, x, addend, into); }, mlp_);
 }
 
-at::Tensor Block::add_mlp(const UnitTensors& weights, at::Tensor out,
-                          const at::Tensor& residual) const {
+at::Tensor Block::add_mlp(const UnitTensors& weights, at::Tensor out, const at::Tensor& residual,
+                          const at::Tensor& into) const {
     if (adds_in_product(mlp_norms_, residual)) return out;
     if (mlp_norms_.behind) out = mlp_norms_.behind->forward(weights, out).y;
-    return add_branch(std::move(out), residual);
+    return add_branch(std::move(out), residual, into);
 }
 
 double Block::inner_operations_of_mlp() const {
@@ -217,10 +232,11 @@ ops::RmsNormed Block::normed_for_mlp(const UnitTensors& weights, const at::Tenso
 
 Block::MlpChunk Block::make_chunk(const MlpContext& context, const UnitTensors& weights,
                                   const at::Tensor& input, const at::Tensor& addend,
-                                  const at::Tensor& residual) const {
+                                  const at::Tensor& residual, const at::Tensor& into) const {
     auto [x, inverse_rms] = normed_for_mlp(weights, input, addend);
-    auto [inner, out] = forward_of_mlp(
-        context, weights, x, adds_in_product(mlp_norms_, residual) ? residual : at::Tensor());
+    auto [inner, out] = adds_in_product(mlp_norms_, residual)
+                            ? forward_of_mlp(context, weights, x, residual, into)
+                            : forward_of_mlp(context, weights, x);
     std::visit([&](const auto& mlp) { mlp.count_choices(context.routers, inner); }, mlp_);
     return {std::move(x), std::move(inverse_rms), std::move(inner), std::move(out)};
 }
@@ -234,7 +250,7 @@ Block::MlpChunk Block::make_chunk_again(MlpContext context, const UnitTensors& w
         return {std::move(x), std::move(inverse_rms), std::move(inner)};
     }
     context.keeps_inner = true;
-    auto [inner, out] = forward_of_mlp(context, weights, x, {});
+    auto [inner, out] = forward_of_mlp(context, weights, x);
     return {std::move(x), std::move(inverse_rms), std::move(inner), std::move(out)};
 }
 
@@ -245,7 +261,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     if (gate_up_.is_kept(context.policy)) {
         MlpContext of_all = context.mlp();
         of_all.keeps_product = product_.is_kept(context.policy);
-        MlpChunk whole = make_chunk(of_all, weights, input, addend, residual);
+        MlpChunk whole = make_chunk(of_all, weights, input, addend, residual, {});
         if (before_mlp() && mlp_normed_.is_kept(context.policy)) saved[mlp_normed_] = whole.x;
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.inner.gate_up;
@@ -256,7 +272,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         saved[shared_gate_] = whole.inner.shared_gate;
         saved[product_] = whole.inner.product;
         if (mlp_norms_.behind) saved[mlp_out_] = whole.out;
-        return add_mlp(weights, std::move(whole.out), residual);
+        return add_mlp(weights, std::move(whole.out), residual, {});
     }
     at::Tensor output = at::empty_like(residual);
     RowNorms norms;
@@ -265,9 +281,11 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
             return rows.defined() ? rows.narrow(0, turn.begin, turn.length) : rows;
         };
         const MlpContext of_turn = context.mlp(turn, norms);
+        const at::Tensor of_residual = chunk_of(residual);
+        const at::Tensor into = chunk_of(output);
         at::Tensor out =
-            make_chunk(of_turn, weights, chunk_of(input), chunk_of(addend), chunk_of(residual)).out;
-        chunk_of(output).copy_(add_mlp(weights, std::move(out), chunk_of(residual)));
+            make_chunk(of_turn, weights, chunk_of(input), chunk_of(addend), of_residual, into).out;
+        add_mlp(weights, std::move(out), of_residual, into);
     });
     return output;
 }
@@ -279,8 +297,10 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
+        const Mlp* const mlp = std::get_if<Mlp>(&mlp_);
         const MlpChunk whole{
-            normed_again(before, weights, input, inverse_rms, saved[mlp_normed_]),
+            normed_again(before, weights, input, inverse_rms, saved[mlp_normed_],
+                         mlp != nullptr && mlp->adds_gradients_last()),
             inverse_rms,
             {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_],
              saved[shared_], saved[shared_gate_], saved[product_]},
@@ -303,7 +323,6 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
 void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights,
                            const UnitTensors& gradients, const at::Tensor& input,
                            const MlpChunk& chunk, const at::Tensor& gradient) const {
-    const auto& before = before_mlp();
     const auto& behind = mlp_norms_.behind;
     at::Tensor dy = branch_gradient(gradient);
     if (behind) dy = behind_backward(*behind, weights, gradients, dy, chunk.out);
@@ -312,10 +331,11 @@ void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights
             return mlp.backward(context, weights, gradients, dy, chunk.inner, chunk.x);
         },
         mlp_);
-    if (before)
-        before->backward(weights, gradients, dx, input, chunk.inverse_rms, gradient);
-    else
-        gradient.add_(dx);
+    const bool makes_rows = !chunk.x.defined();
+    add_gradient_before(before_mlp(), weights, gradients, dx, input, chunk.inverse_rms, gradient,
+                        makes_rows);
+    if (makes_rows)
+        std::get<Mlp>(mlp_).add_inner_gradients(context, weights, gradients, chunk.inner, dx);
 }
 
 Operations Block::operations(ActivationPolicy policy) const {

@@ -46,7 +46,7 @@ private:
     };
     // Some tokens on their way through the MLP.
     struct MlpChunk {
-        at::Tensor x;
+        at::Tensor x;  // undefined: the backward pass of the norm makes it again
         at::Tensor inverse_rms;
         MlpInner inner;
         at::Tensor out{};  // before the norm behind; with the residual if the product adds it
@@ -73,19 +73,22 @@ private:
     }
     // Whether the product that a branch ends with adds the residual.
     bool adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const;
-    // Returns branch * multiplier + residual; may write over the branch.
-    at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual) const;
+    // Returns branch * multiplier + residual, in `into` or, if that is undefined, over the branch.
+    at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual,
+                          const at::Tensor& into = {}) const;
     // Returns the gradient of a branch, from that of the sum.
     at::Tensor branch_gradient(const at::Tensor& gradient) const;
 
     MlpInner inner_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
                           const at::Tensor& x) const;
-    // addend: undefined, or is added to the output.
+    // addend and into as Projection::forward() has them.
     MlpOutput forward_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
-                             const at::Tensor& x, const at::Tensor& addend) const;
-    // Returns the residual and the branch. out: of make_chunk().
+                             const at::Tensor& x, const at::Tensor& addend = {},
+                             const at::Tensor& into = {}) const;
+    // Returns the residual and the branch: in `into`, unless that is undefined. out: of
+    // make_chunk() with the same residual and `into`.
     at::Tensor add_mlp(const shard::UnitTensors& weights, at::Tensor out,
-                       const at::Tensor& residual) const;
+                       const at::Tensor& residual, const at::Tensor& into) const;
     double inner_operations_of_mlp() const;
     double outer_operations_of_mlp() const;
 
@@ -104,7 +107,7 @@ private:
     // Counts the choices of experts.
     MlpChunk make_chunk(const MlpContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& input, const at::Tensor& addend,
-                        const at::Tensor& residual) const;
+                        const at::Tensor& residual, const at::Tensor& into) const;
     // For a backward pass, where nothing was kept; `out` is there if a norm is behind it.
     MlpChunk make_chunk_again(MlpContext context, const shard::UnitTensors& weights,
                               const at::Tensor& input, const at::Tensor& addend) const;

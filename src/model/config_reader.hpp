@@ -23,7 +23,7 @@ public:
     bool has(const char* name) const { return !part(name).is_null(); }
     nlohmann::json part(const char* name) const { return content_.value(name, nlohmann::json()); }
 
-    // At most `most`: what is larger is a slip, and products of sizes must fit.
+    // At most `most`: a larger number is a slip, and products of sizes must fit.
     int64_t whole_number(const char* name, int64_t most);
     int64_t whole_number_or(const char* name, int64_t most, int64_t otherwise);
     double number_above_0(const char* name);
@@ -32,7 +32,7 @@ public:
     std::string word(const char* name, const std::string& otherwise);
 
     void complain(const std::string& rule);
-    void complain(const ConfigReader& inner);  // what the other one found
+    void complain(const ConfigReader& inner);  // with the problems of the other one
     const std::optional<Failure>& failure() const { return failure_; }
 
 private:

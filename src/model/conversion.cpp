@@ -27,7 +27,7 @@ std::optional<Failure> refuse_adapter(const std::filesystem::path& folder) {
     return Failure{
         ExitCode::bad_data,
         concat(folder.string(),
-               ": is an adapter (adapter_config.json), and a whole model is asked for; name its "
+               ": is an adapter (adapter_config.json), and a whole model is needed; name its "
                "base as model_name_or_path and this folder as adapter_name_or_path, or merge it "
                "into its base: ",
                command("peft, transformers as t",

@@ -9,18 +9,28 @@ namespace ringshard::model {
 
 namespace {
 
+constexpr const char* magnitude_ending = ".lora_magnitude_vector";
+
+// Returns the name of a tensor of an adapter among several.
+std::string joint_name(const std::string& own, const std::string& adapter) {
+    if (own.ends_with(magnitude_ending)) return concat(own, ".", adapter);
+    const size_t weight = own.rfind(".weight");
+    return concat(own.substr(0, weight), ".", adapter, own.substr(weight));
+}
+
 std::optional<Failure> check_joint(const std::string& name, const LoraConfig& config) {
     const auto refuse = [&](const char* setting, const char* why) {
         return Failure{ExitCode::settings, concat(setting, " of the adapter ", name, ": ", why,
                                                   "; train it in a run of its own")};
     };
-    if (config.use_dora)
-        return refuse("use_dora", "DoRA scales the model's own products, which all adapters share");
     if (!config.modules_to_save.empty())
         return refuse("lora_modules_to_save",
                       "it trains weights of the model, which all adapters share");
     if (config.bias != config::TrainedBiases::none)
         return refuse("bias", "biases are weights of the model, which all adapters share");
+    if (!config.target_parameters.empty())
+        return refuse("lora_target_parameters",
+                      "adapters that train together are for linear layers");
     return std::nullopt;
 }
 
@@ -28,11 +38,12 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
 
 std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std::string>& names,
                                           std::vector<LoraConfig>& configs) {
-    if (spec.num_experts() > 0)
+    if (spec.num_experts() > 0 && spec.router_aux_loss_coef != 0)
         return Failure{ExitCode::settings,
-                       concat("adapters: ", spec.architecture,
-                              " has experts, whose routers see the tokens of all adapters "
-                              "together; train each adapter in a run of its own")};
+                       concat("adapters, router_aux_loss_coef = ", spec.router_aux_loss_coef,
+                              ": the loss that balances the experts of ", spec.architecture,
+                              " is of the tokens of all adapters together; give "
+                              "router_aux_loss_coef 0, or train each adapter in a run of its own")};
     const ModelSpec base = spec;
     for (size_t number = 0; number < names.size(); ++number) {
         if (auto failure = check_joint(names[number], configs[number])) return failure;
@@ -70,11 +81,14 @@ std::string own_name(const std::string& tensor, const std::string& adapter) {
         if (tensor.ends_with(ending))
             return concat(tensor.substr(0, tensor.size() - ending.size()), matrix, "weight");
     }
+    const std::string ending = concat(".", adapter);
+    if (tensor.ends_with(concat(magnitude_ending, ending)))
+        return tensor.substr(0, tensor.size() - ending.size());
     return tensor;
 }
 
 shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
-                                      const std::vector<AdapterStart>& starts) {
+                                      const std::vector<JointOrigin>& origins) {
     struct Own {
         shard::ReadWeight read;
         std::string name;
@@ -83,13 +97,11 @@ shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const Mode
     const std::vector<std::string> names = joint_adapters(spec);
     for (size_t number = 0; number < names.size(); ++number) {
         const ModelSpec alone = with_adapter_alone(spec, number);
-        const shard::ReadWeight read = with_adapters(model, alone, starts[number], nullptr);
-        for (const std::string& own : adapter_tensors(alone)) {
-            const size_t weight = own.rfind(".weight");
-            const std::string tensor =
-                concat(own.substr(0, weight), ".", names[number], own.substr(weight));
-            (*of_tensor)[tensor] = {read, own};
-        }
+        const auto& [start, stored] = origins[number];
+        const shard::ReadWeight read =
+            with_adapters(model, alone, start, stored ? &*stored : nullptr);
+        for (const std::string& own : adapter_tensors(alone))
+            (*of_tensor)[joint_name(own, names[number])] = {read, own};
     }
     return [model, of_tensor](const std::string& tensor, int64_t first, std::span<float> into) {
         const auto found = of_tensor->find(tensor);

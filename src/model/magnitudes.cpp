@@ -14,6 +14,8 @@ namespace {
 
 // Norms, by the name of the tensor.
 using Tensors = std::map<std::string, at::Tensor>;
+// Names of magnitudes, by that of their weight: one of each adapter.
+using Names = std::map<std::string, std::vector<std::string>>;
 
 at::Tensor view_of(const at::Tensor& flat, const shard::PlacedTensor& tensor) {
     return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
@@ -21,18 +23,19 @@ at::Tensor view_of(const at::Tensor& flat, const shard::PlacedTensor& tensor) {
 
 // The norms of the rows of the weights in a unit that have magnitudes, by the names of these.
 // Gathers the unit.
-void add_norms(const std::map<std::string, std::string>& magnitude_of, size_t unit,
-               shard::Zero& zero, Tensors& norms) {
+void add_norms(const Names& magnitudes_of, size_t unit, shard::Zero& zero, Tensors& norms) {
     const auto& tensors = zero.units()[unit].tensors();
     if (std::ranges::none_of(tensors, [&](const shard::PlacedTensor& tensor) {
-            return magnitude_of.contains(tensor.spec.name);
+            return magnitudes_of.contains(tensor.spec.name);
         }))
         return;
     zero.begin_pass({unit});
     const at::Tensor flat = zero.weights(unit);
     for (const shard::PlacedTensor& tensor : tensors)
-        if (const auto found = magnitude_of.find(tensor.spec.name); found != magnitude_of.end())
-            norms[found->second] = row_norms(view_of(flat, tensor));
+        if (const auto found = magnitudes_of.find(tensor.spec.name); found != magnitudes_of.end()) {
+            const at::Tensor of_rows = row_norms(view_of(flat, tensor));
+            for (const std::string& name : found->second) norms[name] = of_rows;
+        }
     zero.release(unit, shard::Zero::NextUse::none);
 }
 
@@ -52,22 +55,35 @@ void store(const Tensors& values, size_t unit, shard::Zero& zero) {
 }  // namespace
 
 bool has_magnitudes(const BlockSpec& block) {
-    return std::ranges::any_of(block.adapters,
-                               [](const auto& adapter) { return adapter.second.has_magnitude; });
+    const auto has_any = [](const std::map<std::string, AdapterSpec>& layers) {
+        return std::ranges::any_of(
+            layers, [](const auto& adapter) { return adapter.second.has_magnitude; });
+    };
+    return has_any(block.adapters) ||
+           std::ranges::any_of(
+               block.joint, [&](const JointAdapter& adapter) { return has_any(adapter.layers); });
 }
 
 void set_magnitudes(const ModelSpec& spec, shard::Zero& zero) {
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        std::map<std::string, std::string> magnitude_of;  // by the name of the weight
-        for (const auto& [layer, adapter] : spec.blocks[block].adapters)
-            if (const std::string name = block_prefix(spec, block) + layer; adapter.has_magnitude)
-                magnitude_of[name + ".weight"] = name + ".lora_magnitude_vector";
-        if (magnitude_of.empty()) continue;
+        Names magnitudes_of;
+        const auto add = [&](const std::map<std::string, AdapterSpec>& layers,
+                             const std::string& ending) {
+            for (const auto& [layer, adapter] : layers)
+                if (const std::string name = block_prefix(spec, block) + layer;
+                    adapter.has_magnitude)
+                    magnitudes_of[name + ".weight"].push_back(
+                        concat(name, ".lora_magnitude_vector", ending));
+        };
+        add(spec.blocks[block].adapters, "");
+        for (const JointAdapter& adapter : spec.blocks[block].joint)
+            add(adapter.layers, "." + adapter.name);
+        if (magnitudes_of.empty()) continue;
         std::vector<size_t> units;
         for (size_t unit = 0; unit < zero.num_units(); ++unit)
             if (zero.units()[unit].module() == ModuleIndex::block(block)) units.push_back(unit);
         Tensors norms;
-        for (const size_t unit : units) add_norms(magnitude_of, unit, zero, norms);
+        for (const size_t unit : units) add_norms(magnitudes_of, unit, zero, norms);
         for (const size_t unit : units) store(norms, unit, zero);
     }
 }

@@ -75,7 +75,7 @@ std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::str
     return factors;
 }
 
-// Finds what the rows of weights with magnitudes are scaled by. Gathers the unit that holds them.
+// Finds the factors of the rows of weights with magnitudes. Gathers the unit that holds them.
 void find_row_factors(std::map<std::string, Factors>& factors, size_t unit, shard::Zero& zero) {
     zero.begin_pass({unit});
     const at::Tensor flat = zero.weights(unit);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t block_numbers = 32;
 constexpr int64_t block_bytes = 16;
-// Of the codes: a sign, two bits of exponent, one of mantissa.
+// The values of the codes: a sign, two bits of exponent, one of mantissa.
 constexpr std::array<float, 16> numbers{0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                                         -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 

@@ -10,8 +10,8 @@ namespace ringshard::model {
 
 namespace {
 
-// Of a product with a weight in the backward pass: the gradient of its input, and that of the
-// weight if it is trained.
+// Returns the operations of a weight's products in the backward pass: the gradient of the input,
+// and that of the weight if it is trained.
 double backward_of(const WeightShape& shape, shard::Role role) {
     const double one = 2 * static_cast<double>(shape.out) * static_cast<double>(shape.in);
     return role == shard::Role::trained ? 2 * one : one;

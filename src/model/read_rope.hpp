@@ -20,9 +20,9 @@ struct RopeForm {
     double rotated_part = 1.0;
     bool is_interleaved = false;
     bool knows_alpha = false;  // "dynamic" with an alpha scales theta
-    // Of original_max_position_embeddings outside of the positions; 0: the positions say it.
+    // original_max_position_embeddings from outside of the positions; 0: the positions have it.
     int64_t original_positions = 0;
-    std::vector<std::string> other_keys{};  // that somebody else reads
+    std::vector<std::string> other_keys{};  // that other readers use
     nlohmann::json usual{};                 // the positions where config.json has none
 };
 

@@ -11,7 +11,7 @@ namespace ringshard::model {
 // Records the work of the blocks (CUDA graphs) for one shape of batches and replays it for later
 // batches of that shape: the host launches one graph per block and direction instead of dozens of
 // kernels. A shape is recorded when it comes the second time in a row; batches of other shapes run
-// unrecorded. The memory of what a recording keeps for the backward pass stays allocated.
+// unrecorded. The tensors that a recording keeps for the backward pass stay allocated.
 class RecordedBlocks {
 public:
     using Plans = std::vector<attention::Plan>;

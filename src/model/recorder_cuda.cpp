@@ -24,7 +24,7 @@ public:
         before.record(c10::cuda::getCurrentCUDAStream(stream.device_index()));
         before.block(stream);
         const c10::cuda::CUDAStreamGuard guard(stream);
-        // Other threads go on copying what is saved meanwhile.
+        // Other threads may copy a save meanwhile.
         graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
         std::vector<at::Tensor> made = work();
         graph_.capture_end();

@@ -23,7 +23,7 @@ public:
 
     // Begins a micro-batch; its first tokens count.
     void begin_pass(int64_t num_counted);
-    // Of the pass that has begun; nothing for a block without experts.
+    // Returns the sums of a block for the current pass; empty for a block without experts.
     RouterContext of_block(size_t block) const;
     // After the forward pass. Adds `share` of the loss of this micro-batch to that of the step, and
     // finds its gradient. Collective over the world.

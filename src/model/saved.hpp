@@ -26,7 +26,7 @@ public:
     at::Tensor& operator[](const SavedSlot& slot) { return tensors_.at(slot.number); }
     const at::Tensor& operator[](const SavedSlot& slot) const { return tensors_.at(slot.number); }
 
-    // Of all slots, in their order.
+    // The tensors of all slots, in order.
     std::vector<at::Tensor>& tensors() { return tensors_; }
     const std::vector<at::Tensor>& tensors() const { return tensors_; }
 

@@ -31,7 +31,7 @@ attention::ContextParallelOptions context_parallel_options(
     const bool gathers = parallel.cp_comm_strategy == config::RingStrategy::allgather;
     attention::ContextParallelOptions context_parallel{.keys = gathers ? Keys::all_gather
                                                                        : Keys::rotate};
-    // fp32 is never sent in less, and bf16 is what it is computed in anyway.
+    // fp32 is never sent in less, and bf16 is the type of the computation anyway.
     if (parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
         context_parallel.heads = at::kFloat;
     return context_parallel;
@@ -102,7 +102,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       loss_(options.loss),
       fp8_gradients_(options.fp8_gradients),
       chunks_(options.chunks.value_or(
-          chunks_of(options.planned_device.value_or(mesh.device().type())))),
+          chunks_of(spec_, zero.compute_type(),
+                    options.planned_device.value_or(mesh.device().type()), options.device_memory))),
       activations_(options.activations != nullptr
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
@@ -274,7 +275,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     const HeadViews gradients(gradients_of(index_.head), parts_->head);
     const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
                                                     {gemms_, gradient_scale, loss_, chunks_.head});
-    x.reset();  // nobody else needs it
+    x.reset();  // no other part needs it
     release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         reduce(index_.head);  // a tied head's gradient goes with the embedding's

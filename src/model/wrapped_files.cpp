@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view head = "lm_head.";
 constexpr std::string_view embedding = "embed_tokens.weight";
-// Of transformers 5, of older releases, and of Qwen2.5-VL's.
+// Prefixes in files of transformers 5, of older releases, and of Qwen2.5-VL.
 constexpr std::array body_prefixes{"model.language_model.", "language_model.model.", "model."};
 
 // Prefixes of the text model's names in the files.
@@ -43,7 +43,7 @@ std::optional<std::string> after(const std::string& name, const std::string& pre
     return name.substr(prefix.size());
 }
 
-// Of the names of all tensors but the head's.
+// Returns the prefix of the names of all tensors but the head's.
 std::string body_prefix(const ModelSpec& spec) {
     return spec.names.blocks.substr(0, spec.names.blocks.rfind('.') + 1);
 }

@@ -23,7 +23,7 @@ void touch_pages(void* memory, size_t bytes) {
     const auto begin = std::bit_cast<uintptr_t>(memory);
     const uintptr_t first = round_up(begin, huge_page);
     const uintptr_t last = (begin + bytes) / huge_page * huge_page;
-    // A wish: without huge pages it works too.
+    // Only advice to the kernel: correct without huge pages too.
     if (first < last) madvise(std::bit_cast<void*>(first), last - first, MADV_HUGEPAGE);
 
     auto* const numbers = static_cast<volatile std::byte*>(memory);

@@ -2,7 +2,8 @@
 
 #include "attention_blocks.hpp"
 
-// The gradients of attention over blocks of keys. Products leave out what the diagonal hides.
+// The gradients of attention over blocks of keys. Products leave out the keys that the diagonal
+// hides.
 namespace ringshard::ops {
 namespace {
 

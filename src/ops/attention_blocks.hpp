@@ -3,7 +3,7 @@
 #include "attention_kernels.hpp"
 #include "vector_products.hpp"
 
-// Which queries of a task meet which keys of a block, and the memory that both passes work in.
+// The keys of a block that each query of a task sees, and the workspace of both passes.
 namespace ringshard::ops {
 namespace {
 
@@ -32,7 +32,7 @@ struct VisibleKeys {
     int32_t begin;
     int32_t end;
 };
-// Of the `keys` keys from `key` on.
+// Returns the visible range of the `keys` keys from `key` on.
 template <class T>
 RINGSHARD_KERNEL VisibleKeys visible_keys(const AttentionTask<T>& task, int64_t query, int64_t key,
                                           int64_t keys) {

@@ -20,7 +20,7 @@
 // clang-format off
 #define RINGSHARD_FOR_OPERATIONS(each) \
     each(linear) each(linear_add) each(linear_backward_input) each(add_weight_gradient) \
-    each(add_bias_gradient) \
+    each(add_linear) each(add_linear_backward_input) each(add_bias_gradient) \
     each(round_to_fp8) each(fp8_linear) each(fp8_linear_backward_input) \
     each(grouped_linear) each(grouped_linear_backward_input) each(add_grouped_weight_gradient) \
     each(rows_by_expert) each(counts_on_host) each(arrived_rows) each(take_rows) \
@@ -40,19 +40,19 @@
 
 #define RINGSHARD_DECLARE(operation) decltype(ops::operation) operation;
 
-// On tensors of the host.
+// The operations on tensors of the host.
 namespace ringshard::ops::cpu {
 RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
 }
 
-// On tensors of a GPU, in programs that are built with CUDA; and of the host too, slowly, where the
-// same kernels are walked through thread by thread, so that they can be tried without a GPU.
+// The operations on tensors of a GPU, in builds with CUDA; tests also run the same kernels on the
+// host, thread by thread and slowly, without a GPU.
 namespace ringshard::ops::cuda {
 RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
 }
 
-// On tensors that have sizes and no numbers: what the CPU's operations allocate is allocated, and
-// nothing is computed.
+// The operations on meta tensors, which have sizes and no data: they allocate as on the CPU, and
+// compute nothing.
 namespace ringshard::ops::meta {
 RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
 }

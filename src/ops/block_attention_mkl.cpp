@@ -12,7 +12,7 @@ namespace ringshard::ops {
 namespace {
 
 // Queries and keys of a block: its scores, their gradients and both in the compute type are 192 to
-// 256 KiB, and half of what lies on the diagonal is in vain.
+// 256 KiB, and half of the products on the diagonal are in vain.
 constexpr int64_t block = 128;
 
 // One head of one document in a view [n, t, heads, d].

@@ -1,3 +1,4 @@
+#include <ATen/ops/add.h>
 #include <ATen/ops/zeros.h>
 
 #include "backends.hpp"
@@ -23,7 +24,7 @@ const Backend& backend_of(const at::Tensor& tensor) {
 
 namespace {
 
-// Of a frozen weight whose gradient falls out of a pass that is needed anyway.
+// Returns a buffer for the gradient of a frozen weight, which a needed pass computes anyway.
 at::Tensor unused_gradient(const at::Tensor& weight) {
     return at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
 }
@@ -44,8 +45,14 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
 }
 
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor& addend) {
-    return backend_of(x).linear_add(gemms, x, weight, bias, addend);
+                      const at::Tensor& bias, const at::Tensor& addend, const at::Tensor& into) {
+    return backend_of(x).linear_add(gemms, x, weight, bias, addend, into);
+}
+
+at::Tensor add_into(at::Tensor y, const at::Tensor& addend, const at::Tensor& into) {
+    if (!into.defined()) return y.add_(addend);
+    at::Tensor sum = into;
+    return at::add_out(sum, y, addend);
 }
 
 bool products_add(const at::Tensor& tensor) { return has_gpu_kernels && uses_gpu_kernels(tensor); }
@@ -53,6 +60,16 @@ bool products_add(const at::Tensor& tensor) { return has_gpu_kernels && uses_gpu
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight) {
     return backend_of(dy).linear_backward_input(gemms, dy, weight);
+}
+
+void add_linear(const Gemms& gemms, const at::Tensor& y, const at::Tensor& x,
+                const at::Tensor& weight) {
+    backend_of(x).add_linear(gemms, y, x, weight);
+}
+
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor& dx, const at::Tensor& dy,
+                               const at::Tensor& weight) {
+    backend_of(dy).add_linear_backward_input(gemms, dx, dy, weight);
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
@@ -153,10 +170,12 @@ at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
 }
 
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight,
+                       bool makes_normed) {
     if (!d_weight.defined())
-        return rms_norm_backward(dy, x, inverse_rms, weight, dx, unused_gradient(weight.values));
-    backend_of(x).rms_norm_backward(dy, x, inverse_rms, weight, dx, d_weight);
+        return rms_norm_backward(dy, x, inverse_rms, weight, dx, unused_gradient(weight.values),
+                                 makes_normed);
+    backend_of(x).rms_norm_backward(dy, x, inverse_rms, weight, dx, d_weight, makes_normed);
 }
 
 HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWeight& weight,

@@ -7,7 +7,8 @@
 
 #include "ringshard/ops/delta_rule.hpp"
 
-// Stretches in chunks of 64 tokens, of some heads: what the passes of the gated delta rule share.
+// Stretches in chunks of 64 tokens, of some heads: the tensors that both passes of the gated delta
+// rule share.
 //
 // With G the sums of g within a chunk, and D_ij = e^(G_i - G_j) for i >= j, the tokens of a chunk
 // that begins in state S hand it on as follows:
@@ -78,7 +79,7 @@ struct HeadSpan {
 };
 DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span);
 
-// Rows of length 1, and what brought them there; of the additive rule the rows as they are.
+// Rows of length 1, and their factors; with the additive rule the rows as they are.
 struct Unit {
     at::Tensor rows;
     at::Tensor inverse_length;
@@ -95,12 +96,12 @@ struct DeltaChunks {
     at::Tensor rest;    // [n, kh, r, 64, 1]: e^(G_last - G)
     at::Tensor whole;   // [n, kh, r, 1, 1]: e^(G_last)
     at::Tensor decay;   // [n, kh, r, 64, 64]: D, 0 above the diagonal
-    // Of the delta rule alone:
+    // Only with the delta rule:
     at::Tensor overlaps;  // [n, kh, 1, 64, 64]: k_i k_j
     at::Tensor inner;     // [n, kh, r, 64, 64]: L
     at::Tensor solver;    // [n, kh, r, 64, 64]: T
     at::Tensor w;         // [n, kh, r, 64, dk]
-    // Of both:
+    // With both rules:
     at::Tensor u;        // [n, kh, r, 64, dv]
     at::Tensor written;  // [n, kh, r, 64, dk]: e^(G_last - G) k
 };

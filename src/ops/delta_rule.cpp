@@ -36,7 +36,7 @@ void for_heads(const at::Tensor& keys, Work work) {
     });
 }
 
-// Those of the value heads that read with some key heads: of [x, heads, ...].
+// Returns the value heads of [x, heads, ...] that belong to a range of key heads.
 at::Tensor part_of(const at::Tensor& all, const DeltaHeads& heads, const HeadSpan& span) {
     const int64_t repeats = heads.v.size(1) / heads.k.size(1);
     return all.narrow(1, span.first * repeats, span.number * repeats);
@@ -100,7 +100,7 @@ struct Pass {
         states.copy_(forth.last);
         return forth;
     }
-    // The same of gradients, from the end of the segment to its beginning.
+    // Walks with gradients, from the end of the segment to its beginning.
     Walk walk_back_from(const at::Tensor& d_states, const at::Tensor& d_values,
                         const at::Tensor& d_reads, const Segment& segment) const {
         Walk back = walk_back(chunks, segment.layout, d_values, d_reads, d_states);
@@ -119,7 +119,7 @@ double scale_of(const DeltaHeads& heads) {
 
 at::Tensor transposed(const at::Tensor& x) { return x.transpose(-1, -2); }
 
-// P: what each token reads of the values of its chunk.
+// P: the weights with which each token reads the values of its chunk.
 at::Tensor reads(const Unit& q, const DeltaChunks& chunks, double scale) {
     return (at::matmul(q.rows, transposed(chunks.k.rows)) * chunks.decay).mul_(scale);
 }
@@ -274,7 +274,7 @@ struct HeadsBackward {
     HeadsBackward(const DeltaChunks& forward, const Unit& queries, double query_scale)
         : chunks(forward), q(queries), scale(query_scale) {}
 
-    // Of what the tokens read.
+    // Adds the gradients through the outputs of the tokens.
     void add_reads(const at::Tensor& d_out, const at::Tensor& states, const at::Tensor& values,
                    const at::Tensor& of_values) {
         const at::Tensor d_reads = at::matmul(d_out, transposed(values));
@@ -286,7 +286,8 @@ struct HeadsBackward {
         dq = sum_of_repeats(d_grown) + at::matmul(d_scores, chunks.k.rows);
         dk = at::matmul(transposed(d_scores), q.rows);
     }
-    // Of what they write into the state. d_states: gradients of the states behind the chunks.
+    // Adds the gradients through the updates of the state. d_states: gradients of the states behind
+    // the chunks.
     void add_writes(const at::Tensor& d_states, const at::Tensor& states,
                     const at::Tensor& values) {
         const at::Tensor d_written = at::matmul(values, transposed(d_states)).mul_(chunks.rest);
@@ -296,7 +297,7 @@ struct HeadsBackward {
         d_sums.narrow(3, chunk_tokens - 1, 1).add_(d_rest.sum({3}, true)).add_(d_whole);
         dk.add_(sum_of_repeats(d_written));
     }
-    // Of how the values come about.
+    // Adds the gradients through the values that the rule writes.
     void add_values(const at::Tensor& d_values) {
         d_beta = sum_of_columns(d_values * chunks.v);
         dv = d_values * chunks.beta;

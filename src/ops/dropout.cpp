@@ -23,11 +23,14 @@ constexpr uint32_t column_step = 0x9e3779b9;
 constexpr uint32_t first_factor = 0x7feb352d;
 constexpr uint32_t second_factor = 0x846ca68b;
 
+double scale_of(const DropoutMask& mask) { return 1 / (1 - mask.probability); }
+
 uint32_t threshold_of(double probability) {
     return static_cast<uint32_t>(std::min(std::ldexp(probability, 32), 4294967295.0));
 }
 
-template <class T>
+// `adds`: to what is there.
+template <bool adds, class T>
 RINGSHARD_SIMD void drop_row(T* __restrict to, const T* __restrict from, int64_t width,
                              uint64_t key, uint32_t threshold, float scale) {
     const auto low = static_cast<uint32_t>(key);
@@ -38,19 +41,22 @@ RINGSHARD_SIMD void drop_row(T* __restrict to, const T* __restrict from, int64_t
         bits ^= high;
         bits = (bits ^ (bits >> 15)) * second_factor;
         bits ^= bits >> 16;
-        store(to[column], bits >= threshold ? load(from[column]) * scale : 0.0F);
+        const float kept = bits >= threshold ? load(from[column]) * scale : 0.0F;
+        store(to[column], adds ? load(to[column]) + kept : kept);
     }
 }
 
-void drop_on_host(const at::Tensor& y, const at::Tensor& x, const DropoutMask& mask, float scale) {
+template <bool adds>
+void drop_on_host(const at::Tensor& y, const at::Tensor& x, const DropoutMask& mask) {
     const int64_t width = x.size(1);
+    const auto scale = static_cast<float>(scale_of(mask));
     const uint32_t threshold = threshold_of(mask.probability);
     with_type(x, [&]<class T>(T*) {
         at::parallel_for(0, x.size(0), 16, [&](int64_t first, int64_t last) {
             for (int64_t t = first; t < last; ++t)
-                drop_row(data<T>(y) + t * width, data<T>(x) + t * x.stride(0), width,
-                         static_cast<uint64_t>(data<int64_t>(mask.keys)[t]) ^ mask.salt, threshold,
-                         scale);
+                drop_row<adds>(data<T>(y) + t * width, data<T>(x) + t * x.stride(0), width,
+                               static_cast<uint64_t>(data<int64_t>(mask.keys)[t]) ^ mask.salt,
+                               threshold, scale);
         });
     });
 }
@@ -74,21 +80,41 @@ at::Tensor kept_elements(const at::Tensor& keys, const DropoutMask& mask, int64_
     return at::ge(bits, int64_t{threshold_of(mask.probability)});
 }
 
-at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask) {
-    at::Tensor y = at::empty(x.sizes(), x.options());
-    if (x.is_meta()) return y;  // sizes alone, as the host allocates
-    const double scale = 1 / (1 - mask.probability);
-    if (x.is_cpu()) {
-        drop_on_host(y, x, mask, static_cast<float>(scale));
-        return y;
-    }
+namespace {
+
+// Calls work(first row, rows) with what is kept of some rows at a time, by LibTorch's operators.
+template <class Work>
+void for_kept_rows(const at::Tensor& x, const DropoutMask& mask, Work work) {
     constexpr int64_t rows_at_once = 1024;  // the bits of a chunk take 8 bytes an element
     for (int64_t t = 0; t < x.size(0); t += rows_at_once) {
         const int64_t count = std::min(rows_at_once, x.size(0) - t);
         const at::Tensor kept = kept_elements(mask.keys.narrow(0, t, count), mask, x.size(1));
-        y.narrow(0, t, count).copy_(x.narrow(0, t, count) * kept * scale);
+        work(t, x.narrow(0, t, count) * kept * scale_of(mask));
     }
+}
+
+}  // namespace
+
+at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask) {
+    at::Tensor y = at::empty(x.sizes(), x.options());
+    if (x.is_meta()) return y;  // sizes alone, as the host allocates
+    if (x.is_cpu())
+        drop_on_host<false>(y, x, mask);
+    else
+        for_kept_rows(x, mask, [&](int64_t first, const at::Tensor& kept) {
+            y.narrow(0, first, kept.size(0)).copy_(kept);
+        });
     return y;
+}
+
+void add_dropout(const at::Tensor& into, const at::Tensor& x, const DropoutMask& mask) {
+    if (x.is_meta()) return;
+    if (x.is_cpu())
+        drop_on_host<true>(into, x, mask);
+    else
+        for_kept_rows(x, mask, [&](int64_t first, const at::Tensor& kept) {
+            into.narrow(0, first, kept.size(0)).add_(kept);
+        });
 }
 
 }  // namespace ringshard::ops

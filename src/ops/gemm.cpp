@@ -1,5 +1,7 @@
 #include "ringshard/ops/gemm.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 
 #include "gemm_backends.hpp"
@@ -22,6 +24,13 @@ GemmKind kind_of(GemmPass pass, const at::Tensor& weight, const at::Tensor& rows
 void GemmBackend::write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {
     c.zero_();
     add_product(c, a, b);
+}
+
+void GemmBackend::accumulate(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {
+    if (c.scalar_type() == at::kFloat) return add_product(c, a, b);
+    const at::Tensor product = at::empty(c.sizes(), c.options());
+    multiply(product, a, b, {});
+    c.add_(product);
 }
 
 Expected<Gemms> Gemms::open(Processor processor) {

@@ -25,7 +25,7 @@ struct GemmTask {
     GemmMatrix<T> b;
     const T* bias;  // [columns], or null
     float* sums;
-    bool adds;  // to `sums`
+    bool adds;  // to what stands in the result
     T* rounded;
     int64_t result_stride;
 };

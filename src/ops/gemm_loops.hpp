@@ -31,6 +31,9 @@ class Gemm {
 public:
     using Element = typename M::Element;
     static constexpr int64_t panel = M::vectors * M::lanes;
+    // Rows of a tile of one vector, which has as many sums as others.
+    static constexpr int64_t tall_rows = M::rows * M::vectors;
+    static_assert(packed_rows % tall_rows == 0 && block_rows % tall_rows == 0);
     static constexpr int64_t block_terms = block_steps * M::per_element;
     static constexpr int64_t memory_bytes =
         static_cast<int64_t>(sizeof(Element)) * block_steps * (block_columns + block_rows) +
@@ -57,6 +60,10 @@ private:
         float* data;
         int64_t stride;
     };
+    struct TileRows {
+        int64_t first;
+        int64_t count;
+    };
 
     void multiply_band(GemmBlock block) {
         const Right<M> right = pack_b(block);
@@ -66,10 +73,16 @@ private:
             block.rows = least(block_rows, end - block.row);
             const Left<Element> left = left_of(block);
             for (int64_t column = 0; column < right.width; column += panel)
-                for (int64_t row = 0; row < block.rows; row += M::rows)
-                    multiply_one_tile(block, row_of(left, block, row), right, row, column,
+                for (int64_t row = 0, rows = 0; row < block.rows; row += rows) {
+                    rows = rows_of_tile(right.width - column, block.rows - row);
+                    multiply_one_tile(block, row_of(left, block, row), right, {row, rows}, column,
                                       band_ + (block.row - first + row) * block_columns + column);
+                }
         }
+    }
+
+    static int64_t rows_of_tile(int64_t width, int64_t rows) {
+        return width == M::lanes && rows >= tall_rows ? tall_rows : least(M::rows, rows);
     }
 
     Right<M> pack_b(const GemmBlock& block) {
@@ -126,13 +139,13 @@ private:
     // Sums stand in the result if it is of fp32 and as wide as the tile, in the band if terms come
     // in several blocks, or else in memory of this function.
     void multiply_one_tile(const GemmBlock& block, const Left<Element>& left, const Right<M>& right,
-                           int64_t row, int64_t column, float* in_band) {
+                           TileRows of_tile, int64_t column, float* in_band) {
+        const auto [row, rows] = of_tile;
         const int64_t width = least(panel, right.width - column);
         const int64_t columns = least(width, block.columns - column);
-        const int64_t rows = least(M::rows, block.rows - row);
         const int64_t result = (block.row + row) * task_.result_stride + block.column + column;
         alignas(64) float tile[M::rows * panel];
-        Place sums{tile, panel};
+        Place sums{tile, width};
         const bool is_in_place = task_.sums != nullptr && columns == width;
         if (is_in_place)
             sums = {task_.sums + result, task_.result_stride};
@@ -142,12 +155,16 @@ private:
         bool adds = !block.is_first || task_.adds;
         if (adds && task_.sums != nullptr && !is_in_place)
             copy(sums, {task_.sums + result, task_.result_stride}, rows, columns);
+        if (block.is_first && task_.adds && task_.sums == nullptr)
+            put(sums, {task_.rounded + result, task_.result_stride}, rows, columns);
         if (block.is_first && task_.bias != nullptr) {
-            put_bias(sums, task_.bias + block.column + column, rows, columns);
+            put(sums, {task_.bias + block.column + column, 0}, rows, columns);
             adds = true;
         }
-        tile_of<M>(rows, width / M::lanes)(left, right.data + column * right.all_steps, width,
-                                           right.all_steps, sums.data, sums.stride, adds);
+        const Tile<M> multiply =
+            rows == tall_rows ? multiply_tile<M, tall_rows, 1> : tile_of<M>(rows, width / M::lanes);
+        multiply(left, right.data + column * right.all_steps, width, right.all_steps, sums.data,
+                 sums.stride, adds);
         if (task_.sums != nullptr && !is_in_place)
             copy({task_.sums + result, task_.result_stride}, sums, rows, columns);
         if (task_.sums == nullptr && block.is_last)
@@ -160,10 +177,15 @@ private:
                 into.data[r * into.stride + c] = from.data[r * from.stride + c];
     }
 
-    static void put_bias(Place into, const T* bias, int64_t rows, int64_t columns) {
+    // Numbers of the task's type, for sums to begin with; a stride of 0 repeats a row.
+    struct Stored {
+        const T* data;
+        int64_t stride;
+    };
+    static void put(Place into, Stored from, int64_t rows, int64_t columns) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t c = 0; c < columns; ++c)
-                into.data[r * into.stride + c] = M::number(bias[c]);
+                into.data[r * into.stride + c] = M::number(from.data[r * from.stride + c]);
     }
 
     void round(T* into, Place from, int64_t rows, int64_t columns) {

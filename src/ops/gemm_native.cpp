@@ -78,11 +78,14 @@ public:
                   const at::Tensor& bias) override {
         if (a.scalar_type() == at::kFloat)
             return run(kernels_.gemm.fp32, into_sums<float>(c, a, b, bias, false));
-        GemmTask<uint16_t> task = into_sums<uint16_t>(c, a, b, bias, false);
-        task.sums = nullptr;
-        task.rounded = static_cast<uint16_t*>(c.mutable_data_ptr());
-        run(kernels_.gemm.bf16, task);
+        run(kernels_.gemm.bf16, rounded(c, a, b, bias, false));
     }
+
+    void accumulate(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
+        if (a.scalar_type() == at::kFloat) return add_product(c, a, b);
+        run(kernels_.gemm.bf16, rounded(c, a, b, {}, true));
+    }
+    bool accumulates(at::ScalarType) const override { return true; }
 
     void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
         run_into_sums(c, a, b, true);
@@ -107,6 +110,14 @@ private:
                 adds,
                 nullptr,
                 c.stride(0)};
+    }
+
+    static GemmTask<uint16_t> rounded(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                                      const at::Tensor& bias, bool adds) {
+        GemmTask<uint16_t> task = into_sums<uint16_t>(c, a, b, bias, adds);
+        task.sums = nullptr;
+        task.rounded = static_cast<uint16_t*>(c.mutable_data_ptr());
+        return task;
     }
 
     void run_into_sums(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, bool adds) {

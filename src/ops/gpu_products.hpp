@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cublasLt.h>
+
 #include <map>
 #include <memory>
 
@@ -8,8 +10,8 @@
 namespace ringshard::ops {
 
 // Products by cuBLASLt, on the current GPU and stream: for addends that lie apart from the result,
-// which at::addmm would copy first. Sums are fp32, and rounded once. Kernels are chosen when a
-// shape is first met.
+// which at::addmm would copy first, and with kernels that a timing chose. Sums are fp32, and
+// rounded once. cuBLASLt's own choice of a kernel counts for shapes for which none was taken.
 class GpuProducts {
 public:
     GpuProducts();
@@ -19,11 +21,22 @@ public:
 
     void multiply(const GpuProduct& product);
 
+    // Kernels that can make this product, numbered from cuBLASLt's own choice.
+    int64_t count_kernels(const GpuProduct& product);
+    void multiply_by(const GpuProduct& product, int64_t kernel);
+    // For this product of a layer from now on, whatever is added to it, and for up to an eighth
+    // fewer tokens: packed rows are seldom full.
+    void take(const GpuProduct& product, int64_t kernel);
+    bool has_taken(const GpuProduct& product) const;
+
 private:
     class Plan;
     Plan& plan_of(const ProductShape& shape);
+    const cublasLtMatmulAlgo_t* taken_for(const ProductShape& shape) const;
 
     std::map<ProductShape, std::unique_ptr<Plan>> plans_;
+    // By the products of any number of tokens, and the number.
+    std::map<ProductShape, std::map<int64_t, cublasLtMatmulAlgo_t>> taken_;
 };
 
 }  // namespace ringshard::ops

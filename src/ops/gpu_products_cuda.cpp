@@ -4,6 +4,10 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
+#include <array>
+#include <span>
+#include <vector>
+
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/ops/gemm.hpp"
@@ -96,28 +100,47 @@ public:
         set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.alignments[1], shape);
         set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.alignments[2], shape);
         set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.alignments[3], shape);
-        cublasLtMatmulHeuristicResult_t found{};
+        constexpr int most_kernels = 8;
+        std::array<cublasLtMatmulHeuristicResult_t, most_kernels> found{};
         int count = 0;
-        check(cublasLtMatmulAlgoGetHeuristic(
-                  at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(), left_.get(),
-                  right_.get(), addend_.get(), result_.get(), preference.get(), 1, &found, &count),
-              "cublasLtMatmulAlgoGetHeuristic", shape);
-        RINGSHARD_CHECK(count > 0);
-        algorithm_ = found.algo;
+        check(
+            cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(),
+                                           left_.get(), right_.get(), addend_.get(), result_.get(),
+                                           preference.get(), most_kernels, found.data(), &count),
+            "cublasLtMatmulAlgoGetHeuristic", shape);
+        for (const cublasLtMatmulHeuristicResult_t& each :
+             std::span(found).first(narrow<size_t>(count)))
+            if (each.state == CUBLAS_STATUS_SUCCESS) kernels_.push_back(each.algo);
+        RINGSHARD_CHECK(!kernels_.empty(), "cuBLASLt has no kernel");
     }
 
-    void multiply(const GpuProduct& product) {
+    int64_t count_kernels() const { return std::ssize(kernels_); }
+    const cublasLtMatmulAlgo_t& kernel(int64_t number) const {
+        return kernels_.at(narrow<size_t>(number));
+    }
+    // One of another plan, if it can make this product too.
+    void take(const cublasLtMatmulAlgo_t& kernel) {
+        cublasLtMatmulHeuristicResult_t result{};
+        const cublasStatus_t status = cublasLtMatmulAlgoCheck(
+            at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(), left_.get(), right_.get(),
+            addend_.get(), result_.get(), &kernel, &result);
+        if (status == CUBLAS_STATUS_SUCCESS &&
+            result.workspaceSize <= at::cuda::getCUDABlasLtWorkspaceSize())
+            kernels_.front() = kernel;
+    }
+
+    void multiply(const GpuProduct& product, int64_t number) {
         if (shape_.has_bias)
             set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias.const_data_ptr(),
                 shape_);
         const float one = 1;
-        const float share_of_addend = shape_.has_addend ? 1 : 0;
+        const float share_of_addend = shape_.has_addend ? product.share_of_addend : 0;
         void* const result = product.result.mutable_data_ptr();
         check(cublasLtMatmul(
                   at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(), &one,
                   product.b.const_data_ptr(), left_.get(), product.a.const_data_ptr(), right_.get(),
                   &share_of_addend, shape_.has_addend ? product.addend.const_data_ptr() : result,
-                  addend_.get(), result, result_.get(), &algorithm_,
+                  addend_.get(), result, result_.get(), &kernel(number),
                   at::cuda::getCUDABlasLtWorkspace(), at::cuda::getCUDABlasLtWorkspaceSize(),
                   at::cuda::getCurrentCUDAStream()),
               "cublasLtMatmul", shape_);
@@ -130,21 +153,55 @@ private:
     Layout right_;
     Layout addend_;
     Layout result_;
-    cublasLtMatmulAlgo_t algorithm_{};
+    std::vector<cublasLtMatmulAlgo_t> kernels_;
 };
 
 GpuProducts::GpuProducts() = default;
 GpuProducts::~GpuProducts() = default;
 
-void GpuProducts::multiply(const GpuProduct& product) {
+namespace {
+
+// For the multiprocessors that products have at the moment.
+ProductShape shape_now(const GpuProduct& product) {
     int32_t multiprocessors = 0;
-    const ProductShape shape = [&] {
-        const cublasStatus_t status =
-            cublasGetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), &multiprocessors);
-        RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, cublasGetStatusString(status));
-        return shape_of(product, multiprocessors);
-    }();
-    plan_of(shape).multiply(product);
+    const cublasStatus_t status =
+        cublasGetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), &multiprocessors);
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, cublasGetStatusString(status));
+    return shape_of(product, multiprocessors);
+}
+
+}  // namespace
+
+void GpuProducts::multiply(const GpuProduct& product) {
+    constexpr int64_t taken_or_own = 0;
+    multiply_by(product, taken_or_own);
+}
+
+int64_t GpuProducts::count_kernels(const GpuProduct& product) {
+    return plan_of(shape_now(product)).count_kernels();
+}
+
+void GpuProducts::multiply_by(const GpuProduct& product, int64_t kernel) {
+    plan_of(shape_now(product)).multiply(product, kernel);
+}
+
+void GpuProducts::take(const GpuProduct& product, int64_t kernel) {
+    const ProductShape shape = shape_now(product);
+    const cublasLtMatmulAlgo_t taken = Plan(shape).kernel(kernel);  // of cuBLASLt's own order
+    taken_[shape.of_any_tokens()].insert_or_assign(shape.tokens(), taken);
+    plans_.clear();  // others may take it too
+}
+
+bool GpuProducts::has_taken(const GpuProduct& product) const {
+    return !taken_.empty() && taken_for(shape_now(product)) != nullptr;
+}
+
+const cublasLtMatmulAlgo_t* GpuProducts::taken_for(const ProductShape& shape) const {
+    const auto found = taken_.find(shape.of_any_tokens());
+    if (found == taken_.end()) return nullptr;
+    const auto timed = found->second.lower_bound(shape.tokens());
+    if (timed == found->second.end() || 8 * shape.tokens() < 7 * timed->first) return nullptr;
+    return &timed->second;
 }
 
 GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
@@ -152,7 +209,9 @@ GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
     constexpr size_t most_plans = 512;
     if (plans_.size() >= most_plans && !plans_.contains(shape)) plans_.clear();
     std::unique_ptr<Plan>& plan = plans_[shape];
-    if (!plan) plan = std::make_unique<Plan>(shape);
+    if (plan) return *plan;
+    plan = std::make_unique<Plan>(shape);
+    if (const cublasLtMatmulAlgo_t* const taken = taken_for(shape)) plan->take(*taken);
     return *plan;
 }
 

@@ -6,7 +6,7 @@
 // The kernels in this program, and those of them that this processor can run.
 namespace ringshard::ops {
 
-// Those of one kind of processor.
+// The kernels for one kind of processor.
 struct Kernels {
     const char* name;
     AttentionKernels attention;
@@ -24,7 +24,7 @@ extern const Kernels portable_kernels;
 // pointer behind the last.
 const Kernels* kernels_here(int number);
 
-// Does the processor have tiles that multiply bf16, which MKL uses and these kernels do not?
+// Returns true if the processor has tiles for bf16 (AMX), which MKL uses and these kernels do not.
 bool has_bf16_tiles();
 
 }  // namespace ringshard::ops

@@ -26,8 +26,8 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
 }
 
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor& addend) {
-    return cpu::linear(gemms, x, weight, bias).add_(addend);
+                      const at::Tensor& bias, const at::Tensor& addend, const at::Tensor& into) {
+    return add_into(cpu::linear(gemms, x, weight, bias), addend, into);
 }
 
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
@@ -36,6 +36,18 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
     if (dy.size(0) == 0) return dx;
     gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy)).multiply(dx, dy, weight, {});
     return dx;
+}
+
+void add_linear(const Gemms& gemms, const at::Tensor& y, const at::Tensor& x,
+                const at::Tensor& weight) {
+    if (x.size(0) == 0) return;
+    gemms.backend_of(kind_of(GemmPass::forward, weight, x)).accumulate(y, x, weight.t());
+}
+
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor& dx, const at::Tensor& dy,
+                               const at::Tensor& weight) {
+    if (dy.size(0) == 0) return;
+    gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy)).accumulate(dx, dy, weight);
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,

@@ -39,8 +39,8 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
 }
 
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor&) {
-    return meta::linear(gemms, x, weight, bias);
+                      const at::Tensor& bias, const at::Tensor& addend, const at::Tensor& into) {
+    return add_into(meta::linear(gemms, x, weight, bias), addend, into);
 }
 
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
@@ -50,6 +50,19 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
     workspace_of(gemms, kind_of(GemmPass::input_gradient, weight, dy),
                  {dy.size(0), weight.size(1), weight.size(0)}, dy);
     return dx;
+}
+
+void add_linear(const Gemms& gemms, const at::Tensor&, const at::Tensor& x,
+                const at::Tensor& weight) {
+    if (!gemms.backend_of(kind_of(GemmPass::forward, weight, x)).accumulates(x.scalar_type()))
+        meta::linear(gemms, x, weight, {});
+}
+
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor&, const at::Tensor& dy,
+                               const at::Tensor& weight) {
+    if (!gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy))
+             .accumulates(dy.scalar_type()))
+        meta::linear_backward_input(gemms, dy, weight);
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
@@ -151,7 +164,7 @@ at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight&, const at::Tens
 }
 
 void rms_norm_backward(const at::Tensor&, const at::Tensor& x, const at::Tensor&, const NormWeight&,
-                       const at::Tensor&, const at::Tensor&) {
+                       const at::Tensor&, const at::Tensor&, bool) {
     sums_of_threads(x.size(1), x);
 }
 

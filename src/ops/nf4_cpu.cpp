@@ -26,7 +26,7 @@ float largest_of(std::span<const float> numbers) {
     return largest;
 }
 
-// Of numbers between -1 and 1. Every border is compared with every number, side by side.
+// Writes the codes of numbers between -1 and 1: compares every border with every number.
 RINGSHARD_SIMD void name_values(uint8_t* __restrict codes, const float* __restrict numbers,
                                 const float* __restrict borders, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {

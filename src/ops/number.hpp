@@ -47,8 +47,7 @@ RINGSHARD_INLINE float exponential(float x) {
     return x < -104.0F ? 0.0F : result;
 }
 
-// The same for x of at most about 80, in two thirds of the instructions; 0 below what normal
-// numbers hold.
+// e^x for x of at most about 80, in two thirds of the instructions; 0 if the result is subnormal.
 RINGSHARD_INLINE float exponential_of_small(float x) {
     const float inside = x < lowest_exponent ? lowest_exponent : x;
     const float n = __builtin_floorf(inside * 1.44269504088896341F + 0.5F);

@@ -108,7 +108,7 @@ PlainGradients plain_attention_backward(const PlainAttention& input, const at::T
     const at::Tensor v = by_key_head(input.v, g);
     const at::Tensor d = by_key_head(d_out, g);
     const at::Tensor lse = whole.lse.transpose(1, 2).unflatten(1, {g, -1}).unsqueeze(-1);
-    // The gradient of a softmax takes off what all its weights have in common.
+    // The gradient of a softmax subtracts the mean that all its weights have in common.
     const at::Tensor common = (d * by_key_head(whole.out, g)).sum(-1, true);
 
     const auto fp32 = input.q.options().dtype(at::kFloat);

@@ -8,7 +8,7 @@ namespace ringshard::ops {
 
 namespace {
 
-// Of a matrix of one row nobody asks how far the next one is, and its stride may be anything.
+// The stride of a matrix with one row has no meaning and may be any number.
 MatrixLayout layout_of_rows(const at::Tensor& rows) {
     RINGSHARD_CHECK(rows.size(1) == 1 || rows.stride(1) == 1);
     return {rows.size(1), rows.size(0),
@@ -66,6 +66,16 @@ ProductShape ProductShape::without_additions() const {
     alone.alignments[2] = alone.alignments[3];
     alone.has_addend = alone.has_bias = false;
     return alone;
+}
+
+ProductShape ProductShape::of_any_tokens() const {
+    ProductShape any = without_additions();
+    any.right.columns = 0;
+    if (turns_right)  // a sum over the tokens
+        any.left.columns = 0;
+    else
+        any.addend.columns = any.result.columns = 0;
+    return any;
 }
 
 }  // namespace ringshard::ops

@@ -48,6 +48,10 @@ struct ProductShape {
 
     // The product alone.
     ProductShape without_additions() const;
+    // Of a product of a layer: the rows that go through the layer, and the same product of however
+    // many.
+    int64_t tokens() const { return right.columns; }
+    ProductShape of_any_tokens() const;
 };
 ProductShape shape_of(const GpuProduct& product, int32_t multiprocessors);
 

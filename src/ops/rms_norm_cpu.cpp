@@ -148,14 +148,15 @@ at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
 }
 
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight,
+                       bool makes_normed) {
     const int64_t tokens = x.size(0);
     const int64_t width = x.size(1);
     const int64_t num_threads = at::get_num_threads();
     const at::Tensor partial = at::zeros({num_threads, width}, x.options().dtype(at::kFloat));
     with_type(x, [&]<class T>(T*) {
         T* const all_dx = data<T>(dx);
-        const T* const all_dy = data<T>(dy);
+        T* const all_dy = data<T>(dy);
         const T* const all_x = data<T>(x);
         const T* const w = data<T>(weight.values);
         const float* const inverse = data<float>(inverse_rms);
@@ -163,9 +164,13 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
         at::parallel_for(0, num_threads, 1, [&](int64_t first, int64_t last) {
             for (int64_t thread = first; thread < last; ++thread) {
                 const RowRange rows = range_of_thread(thread, num_threads, tokens);
-                for (int64_t t = rows.begin; t < rows.end; ++t)
-                    backward_row(all_dx + t * width, sums + thread * width, all_dy + t * width,
-                                 all_x + t * width, w, weight.offset, inverse[t], width);
+                for (int64_t t = rows.begin; t < rows.end; ++t) {
+                    const T* const row = all_x + t * width;
+                    T* const of_dy = all_dy + t * width;
+                    backward_row(all_dx + t * width, sums + thread * width, of_dy, row, w,
+                                 weight.offset, inverse[t], width);
+                    if (makes_normed) scale_row(of_dy, row, w, weight.offset, inverse[t], width);
+                }
             }
         });
     });

@@ -52,7 +52,8 @@ at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
 }
 
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight,
+                       bool makes_normed) {
     const int64_t rows = x.size(0);
     const int64_t width = x.size(1);
     const at::Tensor of_ranges =
@@ -67,7 +68,8 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
                                    .d_weight = data<float>(of_ranges),
                                    .rows = rows,
                                    .width = width,
-                                   .offset = weight.offset});
+                                   .offset = weight.offset,
+                                   .makes_normed = makes_normed});
     add_rows(queue, data<float>(d_weight), data<float>(of_ranges), of_ranges.size(0), width);
 }
 

@@ -15,7 +15,8 @@ namespace {
 // Below that calls cost as much as products, and a timing says more about the moment than about
 // the library.
 constexpr int64_t smallest_weight = int64_t{1} << 18;
-// Of larger weights a corner stands for the whole, so that a large model takes no longer to start.
+// Times a corner of larger weights in place of the whole, so that a large model takes no longer to
+// start.
 constexpr int64_t longest_timed_side = 768;
 constexpr int64_t rows = 128;
 constexpr int rounds = 4;  // the first one compiles and meets cold memory

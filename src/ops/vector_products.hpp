@@ -37,7 +37,7 @@ void multiply_tile(const Left<typename M::Element>& left, const typename M::Elem
                    int64_t right_step, int64_t steps, float* c, int64_t c_row, bool adds) {
     using Float = typename M::Float;
     Float sums[rows][vectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 24
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) sums[r][v] = Float{};
@@ -50,7 +50,7 @@ void multiply_tile(const Left<typename M::Element>& left, const typename M::Elem
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v)
             __builtin_memcpy(&b[v], right + v * M::lanes, sizeof b[v]);
-#pragma GCC unroll 8
+#pragma GCC unroll 24
         for (int r = 0; r < rows; ++r) {
             const typename M::Right factor = M::spread_element(a[r * left.row]);
 #pragma GCC unroll 8
@@ -59,7 +59,7 @@ void multiply_tile(const Left<typename M::Element>& left, const typename M::Elem
         a += left.step;
         right += right_step;
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 24
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) {

@@ -126,7 +126,7 @@ std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
         case config::Optimizer::adamw: return make_adamw(zero, settings, offload_store);
         case config::Optimizer::lion: return make_lion(zero, settings, offload_store);
     }
-    RINGSHARD_CHECK(false, "an optimizer that nobody makes");
+    RINGSHARD_CHECK(false, "unknown optimizer");
 }
 
 std::vector<std::string> state_names(config::Optimizer kind) {
@@ -134,7 +134,7 @@ std::vector<std::string> state_names(config::Optimizer kind) {
         case config::Optimizer::adamw: return adamw_state_names();
         case config::Optimizer::lion: return lion_state_names();
     }
-    RINGSHARD_CHECK(false, "an optimizer that nobody makes");
+    RINGSHARD_CHECK(false, "unknown optimizer");
 }
 
 int64_t state_bytes(const config::TrainingSettings& settings) {

@@ -110,7 +110,7 @@ double Schedule::warmup_stable_decay(int64_t step) const {
 }
 
 // DeepSpeed's engine advances its schedule after a step, from -1: step 0 has the lowest rate, and
-// step n has what the schedule says of n - 1.
+// step n has the rate of the schedule at n - 1.
 double Schedule::deepspeed(int64_t step) const {
     const double first = settings_.first_share.value_or(0);
     const bool is_cosine = kind_ == Kind::deepspeed_warmup_cosine;

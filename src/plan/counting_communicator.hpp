@@ -7,8 +7,8 @@
 
 namespace ringshard::plan {
 
-// Sends nothing, and counts what a rank would send. What is under way keeps its tensors, as it does
-// where it travels.
+// Sends nothing, and counts the bytes that a rank would send. A pending operation keeps its
+// tensors, as in a run.
 class CountingCommunicator final : public comm::Communicator {
 public:
     CountingCommunicator(Traffic& traffic, int64_t rank) : traffic_(traffic), rank_(rank) {}

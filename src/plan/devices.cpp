@@ -37,7 +37,7 @@ constexpr std::array known{Known{"a100-40", 39.6, 312, 1555, 250, 25, 0, 25, 1, 
                            Known{"b200", 179.1, 2250, 8000, 800, 90, 2, 50, 2, 30}};
 // Bytes a second that a node writes to a shared file system: 40 Gbit/s.
 constexpr double usual_save_bytes = 5e9;
-// Of the memory, the driver, the libraries' workspaces and what fragments take.
+// Memory of the driver, the libraries' workspaces and fragmentation.
 constexpr double not_for_tensors_gib = 3;
 
 Device of_table(const Known& device) {
@@ -71,6 +71,8 @@ Device of_table(const Known& device) {
                      .row_bytes = bandwidth,
                      .peak = fp32_share * peak},
             .fp8_products = device.fp8,
+            // From Hopper on cuDNN is so much faster than FlashAttention-2, which takes documents.
+            .packed_attention_share = device.peak_bf16 > 900 ? 1 / 1.9 : 1,
             .loss_logits = bandwidth / loss_bytes,
             .optimizer_bytes = bandwidth,
             .host_copy_bytes = device.host * giga,

@@ -7,8 +7,8 @@
 
 namespace ringshard::plan {
 
-// The memory of a host beside an imaginary GPU: it counts what would lie there, and its rooms are
-// of the GPU, as those of offload::HostOffloadStore.
+// The host memory beside an imaginary GPU: counts the bytes that would be offloaded there. Its
+// staging buffers are on the GPU, as those of offload::HostOffloadStore.
 class ImaginaryHostStore final : public offload::OffloadStore {
 public:
     int64_t reserve(int64_t bytes) override {

@@ -35,6 +35,8 @@ public:
             if (fits(runs)) break;
         }
         const ActivationPolicy of_others = runs.back().policy;
+        if (of_others == ActivationPolicy::all && gains_from_kept_rows())
+            give_to_most(ActivationPolicy::everything, runs);
         for (const ActivationPolicy policy : from_most_to_least) {
             if (policy == of_others || !fits(runs)) break;
             give_to_most(policy, runs);
@@ -44,6 +46,12 @@ public:
     }
 
 private:
+    // A GPU makes rows again as fast as its memory reads them: to keep them saves a part of that,
+    // unless they leave the GPU meanwhile.
+    bool gains_from_kept_rows() const {
+        return !device_.is_host && !question_.config.training.activation_offloading;
+    }
+
     const StepPlan& plan_of(const Runs& runs) {
         const ActivationPolicies policies(runs);
         const auto [place, is_new] = plans_.try_emplace(to_text(policies));
@@ -56,7 +64,9 @@ private:
                              question_.row_length,
                              question_.device,
                              question_.most_tokens,
-                             question_.most_micro_batches};
+                             question_.most_micro_batches,
+                             question_.device_memory,
+                             question_.documents};
         return place->second = plan_step(asked, num_threads_);
     }
 

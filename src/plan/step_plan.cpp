@@ -46,8 +46,8 @@ private:
     std::string moment_of_peak_;
 };
 
-// Makes the batch of this rank as data::shard_batch() does, from rows of one document each, on meta
-// tensors: memory does not grow with the tokens.
+// Makes the batch of this rank as train::shard_batch() does, from rows of one document each, on
+// meta tensors: memory does not grow with the tokens.
 model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
                              std::span<const attention::Mask> masks) {
     std::vector<int64_t> document_starts;
@@ -100,6 +100,7 @@ public:
                          store_if(is_moved(config_.parallel.offload_optimizer_device),
                                   optimizer_store_)},
                .activations = store_if(config_.training.activation_offloading, activations_store_),
+               .device_memory = question.device_memory,
                .planned_device = question.device,
                .on_phase = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
@@ -123,6 +124,7 @@ public:
         const int64_t state = weights_store_->bytes() + optimizer_store_->bytes();
         const int64_t activations = activations_store_->bytes();
         away += state + activations;
+        plan.offloaded_activations = activations;
         // State goes both ways once, activations with every micro-batch.
         plan.moved_bytes = 2 * (state + activations * config_.training.gradient_accumulation_steps);
         plan.saved_bytes = save_copy() + written_model();
@@ -217,7 +219,8 @@ struct Line {
     }
 };
 
-// A step is linear in its rows and its micro-batches, but for what is there at any size.
+// Continues the line through two plans: the cost of a step is linear in its rows and micro-batches,
+// plus a constant.
 StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
     const auto go_on = [&](int64_t& value, int64_t at_smaller) {
         value = line.continued(at_smaller, value);
@@ -226,6 +229,7 @@ StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
         go_on(larger.memory.*kind.bytes, smaller.memory.*kind.bytes);
     go_on(larger.peak, smaller.peak);
     go_on(larger.scratch_bytes, smaller.scratch_bytes);
+    go_on(larger.offloaded_activations, smaller.offloaded_activations);
     go_on(larger.moved_bytes, smaller.moved_bytes);
     for (size_t i = 0; i < larger.traffic.size(); ++i) {
         go_on(larger.traffic[i].operations, smaller.traffic[i].operations);

@@ -11,7 +11,7 @@ namespace ringshard::plan {
 
 namespace {
 
-// Of all blocks, for this rank's share of documents of one length.
+// Returns the seconds of all blocks, for this rank's share of documents of one length.
 double attention_seconds(const model::Operations& operations, double tokens, double length,
                          const Device::Rates& rates) {
     double seconds = 0;
@@ -47,12 +47,41 @@ int64_t widths_of(const model::ExpertsSpec& experts) {
            (experts.shared ? experts.shared->intermediate : 0);
 }
 
-// Numbers of a token that the row kernels of all blocks read or write in one pass.
-double row_numbers(const model::ModelSpec& spec) {
+// Numbers of a token that the row kernels of a block read or write, forward and backward, on a GPU.
+// gpu_passes_test counts them.
+double row_numbers_on_gpu(double width, double inner, const attention::HeadCounts& heads,
+                          config::ActivationPolicy policy) {
+    using config::ActivationPolicy;
+    const auto queries = static_cast<double>(heads.query_heads * heads.head_dim);
+    const auto keys = static_cast<double>(heads.key_heads * heads.head_dim);
+    const bool keeps_rows = policy == ActivationPolicy::everything;
+    const double norms = 2 * (2 + 4 + (keeps_rows ? 0 : 1));  // forward, backward, written again
+    constexpr double residuals = 2;                           // which products read
+    const double activation = 3 + (keeps_rows ? 5 : 6);
+    double numbers = (norms + residuals) * width + activation * inner + 2 * (queries + keys) +
+                     2 * (queries + 2 * keys);
+    if (policy > ActivationPolicy::all) numbers += width;  // the norm before gate and up is whole
+    // So is that before the attention; queries and keys are turned, and the residual added, again.
+    if (policy > ActivationPolicy::all_but_gate_up) numbers += 3 * width + 2 * (queries + keys);
+    return numbers;
+}
+
+// Of all blocks.
+double row_numbers(const model::ModelSpec& spec, const config::ActivationPolicies& policies,
+                   bool is_host) {
+    const std::vector<config::ActivationPolicy> of_blocks =
+        policies.of_blocks(std::ssize(spec.blocks));
     double numbers = 0;
-    for (const model::BlockSpec& block : spec.blocks)
-        numbers += static_cast<double>(
-            block.width + (block.experts ? widths_of(*block.experts) : block.mlp.intermediate));
+    for (size_t i = 0; i < spec.blocks.size(); ++i) {
+        const model::BlockSpec& block = spec.blocks[i];
+        const auto width = static_cast<double>(block.width);
+        const auto inner =
+            static_cast<double>(block.experts ? widths_of(*block.experts) : block.mlp.intermediate);
+        // About so many times the host reads or writes the residual stream and the MLP's rows.
+        constexpr double passes_of_host = 14;
+        numbers += is_host ? passes_of_host * (width + inner)
+                           : row_numbers_on_gpu(width, inner, block.attention.heads, of_blocks[i]);
+    }
     return numbers;
 }
 
@@ -81,10 +110,13 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     StepTime time;
     time.products = tokens * ((operations.products + operations.products_again) / rates.products +
                               operations.products_backward / rates.products_backward);
-    time.attention = attention_seconds(operations, tokens, length, rates);
-    // About so many times the residual stream and the MLP's inner rows are read or written.
-    constexpr double passes_of_rows = 14;
-    time.rows = tokens * passes_of_rows * row_numbers(spec) * number_bytes / rates.row_bytes;
+    const auto document = static_cast<double>(question.row_length / question.documents);
+    time.attention = attention_seconds(operations, tokens, document, rates);
+    constexpr double own_call = 8192;  // from this length on
+    if (question.documents > 1 && document < own_call)
+        time.attention /= device.packed_attention_share;
+    time.rows = tokens * row_numbers(spec, training.activations_kept(), device.is_host) *
+                number_bytes / rates.row_bytes;
     if (training.has_fp8())
         add_fp8(operations.in_fp8, tokens,
                 static_cast<double>(training.gradient_accumulation_steps), device, time);
@@ -117,7 +149,8 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     time.total = computing + time.optimizer + time.exposed;
     const auto data_ranks = static_cast<double>(question.shape.data());
     time.tokens_per_second = data_ranks * rows * length / time.total;
-    const std::array<int64_t, 1> row{question.row_length};
+    const std::vector<int64_t> row(static_cast<size_t>(question.documents),
+                                   question.row_length / question.documents);
     time.utilisation = operations.of_training(row) * rows / split / time.total / rates.peak;
     return time;
 }

@@ -207,7 +207,7 @@ void Zero::gather(size_t unit) {
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
-// Gathers what is left of this module, and the next one. The unit after it is read.
+// Gathers the other units of this module and those of the next one, and reads the unit after them.
 void Zero::gather_ahead() {
     int modules = 0;
     for (size_t next = place_; next < order_.size(); ++next) {
@@ -273,7 +273,8 @@ Range Zero::exclusive_range(size_t unit) const {
                    num_parts * copies.size());
 }
 
-// Whoever reads or writes weights beside a pass must not meet those that are on their way.
+// Waits until all updated weights have arrived: call before reading or writing weights outside of a
+// pass.
 void Zero::finish_publication() const {
     for (const UnitState& state : states_) state.publication.wait();
 }

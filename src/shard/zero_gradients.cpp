@@ -27,7 +27,7 @@ at::Tensor Zero::gradients(size_t unit) {
     return part.flat;
 }
 
-// Sets to 0 what no product begins.
+// Zeroes the ranges that no product overwrites first.
 void Zero::begin_gradient(size_t unit) {
     UnitState& state = states_[unit];
     for (const Range& range : units_[unit].begun_with_zeros())
@@ -45,7 +45,7 @@ at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
 
 void Zero::reduce(size_t unit) {
     if (!cuts_.gradients && !is_last_micro_batch_) return;
-    // Those of one module travel while the next one's gradients are computed.
+    // The reductions of one module overlap with the backward pass of the next one.
     while (!reductions_.empty() &&
            units_[reductions_.front().unit].module() != units_[unit].module())
         finish_oldest_reduction();
@@ -91,8 +91,8 @@ void Zero::record_bytes_under_way() {
     most_bytes_under_way_ = std::max(most_bytes_under_way_, bytes);
 }
 
-// The first of a step takes the place of what was there. After the last one the sum over the copies
-// of the model begins, while the blocks before go backward.
+// The first reduction of a step overwrites the shard. After the last one the sum over the copies of
+// the model begins, while earlier blocks go backward.
 void Zero::add_to_shard(const Reduction& reduction) {
     const size_t unit = reduction.unit;
     UnitState& state = states_[unit];
@@ -130,7 +130,7 @@ void Zero::finish_oldest_sum_of_copies() {
     sums_of_copies_.pop_front();
 }
 
-// Of units that no reduction of the last micro-batch has begun.
+// Starts the sums of units whose last reduction has not started them.
 void Zero::sum_other_copies() {
     for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
         const size_t unit = chunks_[chunk].unit;

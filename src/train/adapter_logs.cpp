@@ -68,6 +68,18 @@ std::optional<comm::AgreedFailure> AdapterLogs::write_steps(const Usage& usage) 
     return comm::first_failure(world_, failure);
 }
 
+std::optional<comm::AgreedFailure> AdapterLogs::write_evaluation(size_t number,
+                                                                 const EvaluationNumbers& numbers) {
+    OfAdapter& adapter = adapters_[number];
+    const checkpoint::Progress& progress = trainer_.progress();
+    const int64_t num_tokens = progress.adapters[number].num_tokens;
+    std::optional<Failure> failure;
+    if (world_.is_root())
+        failure =
+            record(adapter, evaluation_line(progress.step, adapter.epoch, num_tokens, numbers));
+    return comm::first_failure(world_, failure);
+}
+
 std::optional<comm::AgreedFailure> AdapterLogs::write_end(size_t number, const Usage& usage) {
     OfAdapter& adapter = adapters_[number];
     std::optional<Failure> failure = record_steps(adapter, usage);

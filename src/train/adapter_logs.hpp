@@ -24,6 +24,9 @@ public:
     void add(const StepNumbers& numbers);
     // The lines of the steps since the last ones.
     std::optional<comm::AgreedFailure> write_steps(const Usage& usage);
+    // The line of an evaluation.
+    std::optional<comm::AgreedFailure> write_evaluation(size_t adapter,
+                                                        const EvaluationNumbers& numbers);
     // The last line of an adapter, after its last step.
     std::optional<comm::AgreedFailure> write_end(size_t adapter, const Usage& usage);
 

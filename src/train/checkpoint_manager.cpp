@@ -28,7 +28,7 @@ bool CheckpointManager::copy_fits(checkpoint::Contents contents) {
     const int64_t missing =
         parts_.saver.bytes_to_set_aside(parts_.zero, parts_.optimizer, contents);
     const int64_t missing_here = neighbours_.sum(missing);
-    constexpr double usable = 0.9;  // of what is free: training needs some as it goes on
+    constexpr double usable = 0.9;  // of the free memory: training needs more as it goes on
     const auto free = static_cast<double>(neighbours_.minimum(parts_.free_host_memory()));
     const bool fits = static_cast<double>(missing_here) <= usable * free;
     const bool fits_everywhere = parts_.world.all(missing_here == 0 || fits);

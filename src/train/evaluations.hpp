@@ -1,5 +1,6 @@
 #pragma once
 
+#include "adapter_logs.hpp"
 #include "best_model.hpp"
 #include "early_stopping.hpp"
 #include "log.hpp"
@@ -23,6 +24,12 @@ public:
     // Evaluates the model, generates the texts of eval_prompts, and writes both into the log.
     // Returns true if the model is better than all before. Collective over the world.
     comm::Agreed<bool> run(Log& log);
+    // Evaluates adapters that train together one after another, each on rows of its own. The line
+    // of the job has the means over them. Collective over the world.
+    std::optional<comm::AgreedFailure> run_adapters(const std::vector<size_t>& adapters, Log& log,
+                                                    AdapterLogs& logs);
+    // Returns the adapters whose own runs would evaluate after this step.
+    std::vector<size_t> due_adapters(const StepNumbers& numbers) const;
 
     bool stops_early() const { return stops_early_; }
     const BestModel& best() const { return best_; }                          // on rank 0
@@ -30,6 +37,8 @@ public:
     const std::optional<EvaluationNumbers>& last() const { return last_; }
 
 private:
+    EvaluationNumbers evaluate(const Evaluator& evaluator) const;
+
     const RunParts& parts_;
     BestModel best_;
     EarlyStopping early_stopping_;

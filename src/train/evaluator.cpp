@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "ringshard/base/timer.hpp"
-#include "ringshard/data/loader.hpp"
 #include "row_work.hpp"
+#include "shard_batch.hpp"
 
 namespace ringshard::train {
 
@@ -17,6 +17,16 @@ std::vector<int64_t> Evaluator::rows_of_round(int64_t round) const {
     std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
     std::iota(numbers.begin(), numbers.end(), begin);
     return numbers;
+}
+
+// All tokens of a batch are of one adapter.
+data::FlatBatch Evaluator::batch_of_round(int64_t round) const {
+    data::FlatBatch batch = data::flatten(rows_, rows_of_round(round));
+    if (!adapter_) return batch;
+    std::vector<data::AdapterBatch> of_adapters(model_.spec().blocks.front().joint.size(),
+                                                {nullptr, 0});
+    of_adapters.at(*adapter_).batch = &batch;
+    return data::join_batches(of_adapters);
 }
 
 // Operations of every round, on the rank that does most. Collective over the world.
@@ -35,10 +45,9 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
     int64_t round = 0;
     for (const double operations : count_longest()) {
         before_batch(operations);
-        auto batch = data::flatten(rows_, rows_of_round(round++));
+        data::FlatBatch batch = batch_of_round(round++);
         if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
-        sums += ops::add_up(
-            model_.evaluate(data::shard_batch(std::move(batch), mesh_, model_.masks())));
+        sums += ops::add_up(model_.evaluate(shard_batch(std::move(batch), mesh_, model_.masks())));
     }
     const auto total = world_.sum(
         std::vector<double>{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),

@@ -17,7 +17,7 @@ public:
     EventSchedule(const config::Config& config, int64_t num_steps);
 
     // The end of the run counts as the end of an epoch. Saving the best model is not in here: it
-    // depends on what an evaluation finds.
+    // depends on the result of an evaluation.
     Due after(int64_t step, double epoch, bool ends_epoch) const;
 
     // "every 10 steps", or a share of all steps when below 1.

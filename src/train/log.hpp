@@ -17,8 +17,8 @@ public:
     Log(const config::LoggingSettings& settings, const comm::Group& world,
         const checkpoint::Store& store, int64_t first_step, int64_t num_steps);
 
-    // Takes out what earlier attempts wrote and this one does not build on, and shows the other
-    // lines on rank 0. `peak_operations`: of this rank, per second. Collective over the world.
+    // Removes the lines of earlier attempts that this one does not build on, and passes the others
+    // to `show` on rank 0. `peak_operations`: of this rank, per second. Collective over the world.
     std::optional<comm::AgreedFailure> begin(double peak_operations,
                                              const std::function<void(const MetricsLine&)>& show);
 
@@ -32,7 +32,7 @@ public:
     // Fails if the disk has not taken all lines. Collective over the world.
     std::optional<comm::AgreedFailure> end();
 
-    // Of all lines of the run so far; on rank 0, elsewhere empty.
+    // The history and totals of all lines of the run so far; empty but on rank 0.
     const LogHistory& history() const { return history_; }
     double operations() const { return operations_; }
     const Usage& usage() const { return usage_; }
@@ -52,7 +52,7 @@ private:
     std::optional<report::TensorBoardFile> tensorboard_;
     Progress progress_;
     StepWindow window_;
-    std::set<std::string> attention_;  // operators that were told of
+    std::set<std::string> attention_;  // operators that were reported
     Usage usage_;
     double operations_ = 0;  // of the run so far
 };

@@ -26,7 +26,7 @@ public:
         int64_t rank = 0;
         double times_median = 0;  // how long it computes, in the mean
     };
-    // Those that came to be known by this step; each is found once.
+    // Returns the slow ranks that this step reveals; each is found once.
     std::vector<Found> look(const std::vector<RankTimes>& ranks);
 
 private:

@@ -11,9 +11,9 @@
 
 namespace ringshard::train {
 
-// Requests from outside to a running job: a signal (SIGTERM, SIGINT or SIGUSR1, to any rank),
-// a time limit that comes near, a newer attempt that has taken the run over, or the files stop-now
-// and save-now in output_dir. What each rank finds is added up in a reduction that a step makes
+// Requests from outside to a running job: a signal (SIGTERM, SIGINT or SIGUSR1, to any rank), a
+// time limit that comes near, a newer attempt that has taken the run over, or the files stop-now
+// and save-now in output_dir. Each rank's findings are added up in a reduction that a step makes
 // anyway, so all ranks act after the same step and nothing extra is sent.
 class Requests {
 public:
@@ -22,16 +22,16 @@ public:
     Requests(checkpoint::Claim claim, const job::Deadline& deadline, double saving,
              const comm::Group& world);
 
-    // Returns what this rank finds. save-now is gone afterwards; stop-now stays as a marker,
-    // renamed to stopped, for the batch script.
+    // Returns the requests that this rank finds. save-now is gone afterwards; stop-now stays as a
+    // marker, renamed to stopped, for the batch script.
     ControlFlags look();
 
     struct Answer {
         bool wants_save = false;
-        std::string stop_by;  // what asks for an end; empty: go on
+        std::string stop_by;  // the request that ends the run; empty: none
         bool is_superseded = false;
     };
-    // Reads the sum of what all ranks found.
+    // Reads the sums over all ranks.
     static Answer read(const ControlFlags& sum);
 
     // Makes again the files that a step consumed which is undone by a rewind.

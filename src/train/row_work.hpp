@@ -13,8 +13,8 @@ namespace ringshard::train {
 double operations_of_rows(const model::Operations& operations, const data::Rows& rows,
                           std::span<const int64_t> numbers);
 
-// Of every round the operations of the rank that does most. `mine`: of this rank, an entry for each
-// round. Collective over the world.
+// Returns, for each round, the operations of the rank that has most. `mine`: the operations of this
+// rank in each round. Collective over the world.
 std::vector<double> largest_of_rounds(std::span<const double> mine, const comm::Group& world);
 
 }  // namespace ringshard::train

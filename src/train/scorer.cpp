@@ -10,8 +10,8 @@
 #include <limits>
 #include <numeric>
 
-#include "ringshard/data/loader.hpp"
 #include "row_work.hpp"
+#include "shard_batch.hpp"
 
 namespace ringshard::train {
 
@@ -46,9 +46,8 @@ data::FlatBatch with_all_targets(data::FlatBatch batch) {
     return batch;
 }
 
-// The sum over the sequence group of what each of its ranks has for its own targets:
-// log-probability, most likely tokens and theirs. A row for each place of the flat list, on the
-// host.
+// Sums, over the sequence group, the numbers of each rank for its own targets: log-probability,
+// most likely tokens and theirs. A row for each place of the flat list, on the host.
 at::Tensor add_up_places(const model::TokenScores& scores, const at::Tensor& target_places,
                          const attention::SequencePartition& partition, const mesh::Mesh& mesh) {
     std::vector<at::Tensor> parts{-scores.token_stats.narrow(1, 0, 1)};
@@ -116,12 +115,12 @@ std::vector<int64_t> Scorer::rows_of_round(int64_t round) const {
 data::ScoredRows Scorer::score_batch(const std::vector<int64_t>& numbers) const {
     const data::FlatBatch learned = data::flatten(rows_, numbers);
     const data::FlatBatch whole = with_all_targets(learned);
-    const model::TokenBatch batch = data::shard_batch(whole, mesh_, model_.masks());
+    const model::TokenBatch batch = shard_batch(whole, mesh_, model_.masks());
     const model::TokenScores scores = options_.top_k > 0
                                           ? model_.score(batch, options_.top_k)
                                           : model::TokenScores{model_.evaluate(batch), {}, {}};
     const at::Tensor found =
-        add_up_places(scores, batch.target_places, data::partition_of(whole, mesh_.shape()), mesh_);
+        add_up_places(scores, batch.target_places, partition_of(whole, mesh_.shape()), mesh_);
     if (mesh_.sequence_rank() != 0) return {};
     data::ScoredRows scored;
     scored.rows = numbers;

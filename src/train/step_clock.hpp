@@ -17,10 +17,10 @@ public:
 
     double seconds() const { return timer_.seconds(); }
     void has_rows() { data_wait_ = seconds(); }
-    // Returns the times of this rank, with `rest_before`, which are to be added up. What follows is
-    // `rest`.
+    // Returns the times of this rank, with `rest_before`, which are to be added up. The time after
+    // it is `rest`.
     RankTimes begin_sum() {
-        static_cast<void>(flight_recorder_.groups());  // GPUs count their waits when somebody asks
+        static_cast<void>(flight_recorder_.groups());  // GPUs update their waits on this call
         sum_at_ = so_far();
         return {rest_before_.compute + sum_at_.compute, rest_before_.comm_wait + sum_at_.comm_wait,
                 sum_at_.data_wait};

@@ -14,7 +14,7 @@ class StepProfile {
 public:
     StepProfile(const config::LoggingSettings& settings, std::filesystem::path file,
                 c10::Device device);
-    ~StepProfile();  // writes what there is
+    ~StepProfile();  // writes the profile so far
     StepProfile(const StepProfile&) = delete;
     StepProfile& operator=(const StepProfile&) = delete;
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "shard_batch.hpp"
+
 namespace ringshard::train {
 
 namespace {
@@ -59,7 +61,7 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
             sum[operations] += operations_of(model, of_curves[curve]);
         }
         for (const data::FlatBatch& batch : joined) {
-            const auto partition = data::partition_of(batch, mesh.shape());
+            const auto partition = partition_of(batch, mesh.shape());
             sums[step + filler] += static_cast<double>(partition.filled_length()) -
                                    static_cast<double>(batch.tokens.size());
             if (partition.ring() == 1) continue;

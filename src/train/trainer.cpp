@@ -6,6 +6,7 @@
 #include "non_finite.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/train/micro_batches.hpp"
+#include "shard_batch.hpp"
 #include "step_clock.hpp"
 #include "step_sums.hpp"
 #include "step_work.hpp"
@@ -112,7 +113,7 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
     const auto token_stats = run_micro_batches(
         zero_, model_, std::ssize(micro_batches),
         [&](int64_t i) {
-            model::TokenBatch mine = data::shard_batch(
+            model::TokenBatch mine = shard_batch(
                 std::move(micro_batches[static_cast<size_t>(i)]), mesh_, model_.masks(),
                 model_.has_dropout() ? std::optional(dropout_of_step(0)) : std::nullopt);
             attention.merge(model_.attention_operators(mine));

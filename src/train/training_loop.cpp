@@ -1,6 +1,7 @@
 #include "ringshard/train/training_loop.hpp"
 
 #include <cmath>
+#include <numeric>
 
 #include "adapter_logs.hpp"
 #include "checkpoint_manager.hpp"
@@ -62,6 +63,7 @@ public:
 
 private:
     MemoryByKind memory() const;
+    std::vector<size_t> all_adapters() const;
     int64_t step() const { return parts_.trainer.progress().step; }
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
     MaybeFailure stop_or_save(const ControlFlags& flags, const Due& due, bool found_best);
@@ -103,10 +105,17 @@ MaybeFailure Run::begin() {
     if (const auto failure = adapter_logs_.begin()) return failure;
     for (const size_t adapter : adapter_logs_.cut_off_at(step()))
         if (const auto failure = end_adapter(adapter)) return failure;
-    if (parts_.config.evaluation.eval_on_start && step() == 0)
-        if (const auto found_best = evaluations_.run(log_); !found_best)
-            return found_best.failure();
-    return std::nullopt;
+    if (!parts_.config.evaluation.eval_on_start || step() > 0) return std::nullopt;
+    if (parts_.trainer.num_adapters() > 0)
+        return evaluations_.run_adapters(all_adapters(), log_, adapter_logs_);
+    const auto found_best = evaluations_.run(log_);
+    return found_best ? std::nullopt : MaybeFailure(found_best.failure());
+}
+
+std::vector<size_t> Run::all_adapters() const {
+    std::vector<size_t> all(parts_.trainer.num_adapters());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return all;
 }
 
 bool Run::is_complete() {
@@ -177,8 +186,13 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
         if (const auto failure = log_.write_steps(memory())) return failure;
         if (const auto failure = adapter_logs_.write_steps(log_.usage())) return failure;
     }
+    if (const auto failure =
+            evaluations_.run_adapters(evaluations_.due_adapters(numbers), log_, adapter_logs_))
+        return failure;
     if (const auto failure = end_adapters(numbers)) return failure;
-    const auto found_best = due.evaluate ? evaluations_.run(log_) : comm::Agreed<bool>(false);
+    const bool is_joint = !numbers.adapters.empty();
+    const auto found_best =
+        due.evaluate && !is_joint ? evaluations_.run(log_) : comm::Agreed<bool>(false);
     if (!found_best) return found_best.failure();
     return stop_or_save(numbers.flags, due, found_best.value());
 }

@@ -6,7 +6,7 @@ namespace ringshard::train {
 
 std::optional<comm::AgreedFailure> write_model(
     const RunParts& parts, const std::filesystem::path& folder,
-    const std::optional<model::ExportForm::JointAdapter>& joint) {
+    const std::optional<model::ExportForm::WrittenAdapter>& joint) {
     std::map<std::string, std::string> files = parts.extras.files;
     model::ExportForm form = parts.model_form;
     if (model::has_adapters(parts.zero.units())) {

@@ -8,6 +8,6 @@ namespace ringshard::train {
 // from_pretrained of transformers or PEFT. Collective over the world.
 std::optional<comm::AgreedFailure> write_model(
     const RunParts& parts, const std::filesystem::path& folder,
-    const std::optional<model::ExportForm::JointAdapter>& joint = std::nullopt);
+    const std::optional<model::ExportForm::WrittenAdapter>& joint = std::nullopt);
 
 }  // namespace ringshard::train

@@ -1,4 +1,4 @@
-// Attention within documents, whole and met in the parts of a ring, against autograd in double
+// Attention within documents, at once and in the steps of a ring, against autograd in double
 // precision.
 #include "local_attention.hpp"
 

@@ -1,4 +1,4 @@
-// What one call of a GPU's kernel takes, and which kernel it is.
+// Tiles are packed into kernel calls of a GPU, and each call gets the kernel that suits it.
 #include "tile_pack.hpp"
 
 #include <ATen/ops/empty.h>

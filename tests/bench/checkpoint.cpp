@@ -1,9 +1,9 @@
 // mpirun -n N bench_checkpoint FOLDER MILLIONS ROUNDS: the state of a model of so many millions of
 // weights, fp32 with both moments, cut over the ranks and saved into FOLDER. Prints one line of
 // JSON for each round: seconds of a memcpy of the shard, of plain writes of the same bytes by all
-// ranks to one file and an fsync, and of our save: how long training stands still, and how long it
-// takes to be durable, hashed and published (older ones are removed after that); with what the
-// process held at most.
+// ranks to one file and an fsync, and of our save: how long training stalls, and how long until the
+// save is durable, hashed and published (older ones are removed after that); with the peak memory
+// of the process.
 #include <c10/core/InferenceMode.h>
 #include <fcntl.h>
 #include <sys/resource.h>

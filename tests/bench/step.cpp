@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
         config, spec, mesh, {.on_phase = [&](const std::string& phase) { pass_end.note(phase); }});
     load_base(folder, spec, stack.zero);
     if (!adapter.folder.empty()) adapter.load(spec, stack.zero, mpi.world());
-    data::Loader loader(rows, data::sampler_options(config, rows, {}), 0, 1);
+    data::Loader loader(rows, data::sampler_options(config, rows, 1), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
                            stack.zero, *stack.optimizer);
 

@@ -1,4 +1,5 @@
-// How a run chooses the libraries of its matrix products: by name, from a file, as rank 0 says.
+// A run chooses the libraries of its matrix products: by name, from a file, or as rank 0 has
+// chosen.
 #include "cpu_gemm.hpp"
 
 #include <unistd.h>

@@ -41,7 +41,7 @@ class TrainInput(TrainerTest):
         self.expect_one_message(self.train("--cuda_graphs", "true", "--device", "cpu", ranks=2), 78,
                                 "cuda_graphs = true [command line]: this run computes on the CPU; leave it out")
         self.expect_one_message(self.train("--cuda_graphs", "true", "--activation_offloading", "true"), 78,
-                                "what is replayed keeps its activations in the GPU's memory; leave one of them out")
+                                "recorded blocks keep their activations in the GPU's memory; leave one of them out")
 
     def test_rows_are_told_by_their_line(self):
         for content, words in (

@@ -1,5 +1,5 @@
-// DeepSpeed files: what is served, what has no effect, what is refused. deepspeed_files.json has
-// those that people share.
+// DeepSpeed files: fields that are served, have no effect or are refused. deepspeed_files.json has
+// files that people publish.
 #include "resolving.hpp"
 
 using namespace ringshard;

@@ -1,4 +1,4 @@
-// Files and flags that are made to be misread: each is one problem, and no crash.
+// Malformed files and flags: each gives one problem, and none crashes the program.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Which runs a sweep file describes.
+// The runs that a sweep file describes.
 #include "ringshard/config/sweep_file.hpp"
 
 #include <unistd.h>

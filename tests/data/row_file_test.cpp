@@ -1,5 +1,5 @@
-// The same rows from every kind of file, cut into blocks of any kind; and what is wrong with broken
-// files.
+// Every kind of file gives the same rows, in blocks of any size; errors of broken files name the
+// place.
 #include "row_file.hpp"
 
 #include <unistd.h>

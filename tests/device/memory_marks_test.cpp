@@ -1,4 +1,5 @@
-// Only in a build with the address sanitizer: what it knows of memory that is kept.
+// Only in builds with the address sanitizer: it reports accesses to cached memory that no tensor
+// owns.
 #include <c10/core/CPUAllocator.h>
 #include <sanitizer/asan_interface.h>
 

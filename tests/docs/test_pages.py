@@ -1,6 +1,7 @@
 """Pages can be read and compared by line: none over 140 characters outside of tables and code, and one sentence a line in contract.md.
 
-Every link to a file, or to a heading of a page, leads there.
+Every link to a file, or to a heading of a page, leads there. docs/architecture.md lists all modules, scripts and folders of sources,
+and docs/modules.md all public headers.
 """
 
 import pathlib
@@ -42,8 +43,29 @@ def dead_links(page):
             yield f"{page.name} links to {link}, which is not there"
 
 
+def missing_in_architecture():
+    """The page lists every module, every script, and every folder of sources."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    names = {path.name for path in (ROOT / "scripts").iterdir() if path.is_file()}
+    names |= {path.name for path in (ROOT / "src").rglob("*") if path.is_dir()}
+    yield from (f"architecture.md does not name {name}" for name in sorted(names) if name not in page)
+    modules = [path.name for path in (ROOT / "src").iterdir() if path.is_dir()]
+    yield from (f"architecture.md has no row of the module {name}" for name in sorted(modules) if f"\n| {name} | " not in page)
+
+
+def missing_in_modules():
+    """docs/modules.md has the public headers of each module, and no others."""
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", (ROOT / "docs" / "modules.md").read_text(), re.MULTILINE | re.DOTALL))
+    for folder in sorted([*(ROOT / "include" / "ringshard").iterdir(), ROOT / "text" / "include" / "ringshard" / "text"]):
+        rows = [line.split("|")[1] for line in sections.get(folder.name, "").splitlines() if line.startswith("| `")]
+        listed = re.findall(r"`(\w+\.hpp)`", "".join(rows))
+        there = {path.name for path in folder.glob("*.hpp")}
+        yield from (f"modules.md, {folder.name}: {name} is missing" for name in sorted(there - set(listed)))
+        yield from (f"modules.md, {folder.name}: there is no {name}" for name in sorted(set(listed) - there))
+
+
 def main():
-    bad = []
+    bad = [*missing_in_architecture(), *missing_in_modules()]
     for page in PAGES:
         bad += dead_links(page)
     for page in PAGES:

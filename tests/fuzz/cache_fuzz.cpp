@@ -1,6 +1,5 @@
-// libFuzzer: prepared data. The heads of the two files are whole, the arrays hold anything: what is
-// no plan of rows is refused, and no row reaches outside the arrays or
-// the vocabulary.
+// libFuzzer: prepared data. The heads of the two files are whole, the arrays hold anything: invalid
+// plans of rows are refused, and no row reaches outside the arrays or the vocabulary.
 #include <algorithm>
 #include <span>
 

@@ -1,4 +1,5 @@
-// libFuzzer: a document of JSON. What can be read is read the same from what is printed of it.
+// libFuzzer: a document of JSON. A document that was read and printed is read again with the same
+// values.
 #include "fuzz_folder.hpp"
 #include "ringshard/text/value.hpp"
 

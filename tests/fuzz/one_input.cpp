@@ -1,6 +1,6 @@
-// What libFuzzer calls: one input for the reader of this program, and an end for what takes more
-// than 20 seconds of a processor. libFuzzer's own limit is by the clock, which passes on a busy
-// machine for inputs that only wait.
+// The entry point of libFuzzer: passes one input to the reader of this program, and ends it after
+// 20 seconds of CPU time. libFuzzer's own limit is by the clock, which passes on a busy machine for
+// inputs that only wait.
 #include <sys/time.h>
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// libFuzzer: a model.safetensors. Every element of what is accepted can be read.
+// libFuzzer: a model.safetensors. Every element of an accepted file can be read.
 #include "fuzz_folder.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "stored_type.hpp"

@@ -76,11 +76,12 @@ class Export(TrainerTest):
         return folder
 
     def test_their_bytes_and_their_logits(self):
-        for kind, model in MODELS.items():
+        """Every form of files of one model, and two of each other one: a form does not depend on the tensors."""
+        forms = (("float32", "5GB", 3), ("bfloat16", "60KB", 3), ("float32", "100KB", 1), ("bfloat16", "5GB", None))
+        for number, (kind, model) in enumerate(MODELS.items()):
             checkpoint = os.path.join(self.runs[kind], "checkpoint-2")
             theirs = their_model(model, checkpoint)
-            for dtype, size, ranks in (("float32", "5GB", 3), ("float32", "100KB", 1), ("bfloat16", "60KB", 3),
-                                       ("bfloat16", "5GB", None)):
+            for dtype, size, ranks in forms if kind == "tied" else forms[2 * (number % 2):][:2]:
                 with self.subTest(kind=kind, dtype=dtype, size=size, ranks=ranks):
                     ours = self.export(checkpoint, "--dtype", dtype, "--max_shard_size", size, ranks=ranks)
                     same = theirs if dtype == "float32" else their_model(model, checkpoint).to(torch.bfloat16)

@@ -280,7 +280,7 @@ class Models(TrainerTest):
             model = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(QWEN2, dtype=torch.float32), lora)
             model.save_pretrained(adapter)
             AutoTokenizer.from_pretrained(QWEN2).save_pretrained(adapter)
-            merged = self.convert(adapter, "is an adapter (adapter_config.json), and a whole model is asked for")
+            merged = self.convert(adapter, "is an adapter (adapter_config.json), and a whole model is needed")
             wanted = model.merge_and_unload().state_dict()
             for name, weight in AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32).state_dict().items():
                 torch.testing.assert_close(weight, wanted[name])

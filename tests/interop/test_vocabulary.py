@@ -74,8 +74,10 @@ class Vocabulary(TrainerTest):
                 self.assertGreater(rows, old_rows)
                 self.assertGreater(len(added), 32)
                 untouched = ["--chat_template_path", source, "--learning_rate", "0", "--max_steps", "1", "--save_steps", "1"]
-                layouts = (([], None), (["--profile", "zero3", "--cp_size", "2"], 2), (["--profile", "zero3"], 3),
-                           (["--profile", "fsdp2", "--sp_size", "2", "--per_device_train_batch_size", "2"], 4))
+                layouts = [([], None), (["--profile", "zero3", "--cp_size", "2"], 2)]
+                if model == TIED:  # the other model gets its rows by the same code, in two tensors
+                    layouts += [(["--profile", "zero3"], 3),
+                                (["--profile", "fsdp2", "--sp_size", "2", "--per_device_train_batch_size", "2"], 4)]
                 steps, weights = [], []
                 for flags, ranks in layouts:
                     shutil.rmtree(self.output, ignore_errors=True)
@@ -101,7 +103,7 @@ class Vocabulary(TrainerTest):
                     self.assertLess(((theirs[old_rows:] - mean).abs() / spread).max(), 7)
                 self.check_tokenizer(self.output, their_tokenizer)
                 self.check_tokenizer(os.path.join(self.output, "checkpoint-1"), their_tokenizer)
-                for line in (steps[1], steps[3]):
+                for line in steps[1::2]:
                     self.assertAlmostEqual(line["loss"], steps[0]["loss"], delta=1e-6 * steps[0]["loss"])
                     self.assertAlmostEqual(line["grad_norm"], steps[0]["grad_norm"], delta=1e-5 * steps[0]["grad_norm"])
 
@@ -199,20 +201,20 @@ class Vocabulary(TrainerTest):
         wide.save_pretrained(model)
         self.train(model, "--max_steps", "1", "--save_steps", "1", output=self.path("before"))
         self.expect(run("export", checkpoint, "--output_dir", exported), 0)
-        for name, tokens, rows in (("more", ["--added_tokens", json.dumps([f"<new {i}>" for i in range(210)])], 768),
-                                   ("fewer", ["--chat_template_path", self.make_source(5)], 512)):
-            for flags, ranks in (([], None), (["--profile", "zero3", "--per_device_train_batch_size", "1"], 3)):
-                with self.subTest(name, ranks=ranks):
-                    outputs = [self.path(f"{name}-{ranks}-{kind}") for kind in ("model", "checkpoint")]
-                    for begun_from, output in zip((exported, checkpoint), outputs):
-                        result = self.train(begun_from, *tokens, *flags, "--max_steps", "1", "--full_determinism", output=output,
-                                            ranks=ranks)
-                        self.expect(result, 0, f"the vocabulary has {rows} rows in place of 700")
-                    weights = [load_file(os.path.join(output, "model.safetensors")) for output in outputs]
-                    self.assertEqual(len(weights[0][EMBEDDINGS[0]]), rows)
-                    for weight_name, weight in weights[0].items():
-                        self.assertTrue(torch.equal(weight, weights[1][weight_name]), weight_name)
-                    self.assertEqual(*(read_config(output) for output in outputs))
+        more, fewer = ["--added_tokens", json.dumps([f"<new {i}>" for i in range(210)])], ["--chat_template_path", self.make_source(5)]
+        sharded = ["--profile", "zero3", "--per_device_train_batch_size", "1"]
+        for name, tokens, rows, flags, ranks in (("more", more, 768, sharded, 3), ("fewer", fewer, 512, [], None)):
+            with self.subTest(name):
+                outputs = [self.path(f"{name}-{ranks}-{kind}") for kind in ("model", "checkpoint")]
+                for begun_from, output in zip((exported, checkpoint), outputs):
+                    result = self.train(begun_from, *tokens, *flags, "--max_steps", "1", "--full_determinism", output=output,
+                                        ranks=ranks)
+                    self.expect(result, 0, f"the vocabulary has {rows} rows in place of 700")
+                weights = [load_file(os.path.join(output, "model.safetensors")) for output in outputs]
+                self.assertEqual(len(weights[0][EMBEDDINGS[0]]), rows)
+                for weight_name, weight in weights[0].items():
+                    self.assertTrue(torch.equal(weight, weights[1][weight_name]), weight_name)
+                self.assertEqual(*(read_config(output) for output in outputs))
 
     def test_the_plan_counts_the_rows(self):
         def checkpoint_bytes(*flags):

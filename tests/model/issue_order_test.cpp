@@ -1,7 +1,6 @@
-// In what order a step gives its work to the device and to the communicators, written down without
-// either: on tensors without numbers, with communicators that only take notes. Ranks of one job
-// must give their collectives in one order, whatever their data; and what travels must be given
-// before the work that hides it.
+// The order in which a step issues its kernels and collectives, recorded on meta tensors with
+// communicators that only log. All ranks of a job must issue their collectives in the same order,
+// whatever their data, and a collective must be issued before the kernels that overlap it.
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -10,9 +9,9 @@
 
 #include "golden.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/data/loader.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/train/training_stack.hpp"
+#include "shard_batch.hpp"
 
 using namespace ringshard;
 
@@ -121,8 +120,8 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
         zero.clear_gradients();
         zero.begin_last_micro_batch();
         transformer.forward_backward(
-            data::shard_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh,
-                              transformer.masks()),
+            train::shard_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh,
+                               transformer.masks()),
             1.0);
         zero.finish_gradients();
         zero.refresh_compute_weights();

@@ -1,7 +1,7 @@
-// Blocks that are recorded once and replayed compute what they compute otherwise, to the bit: for
-// other tokens, at every cut of the weights, and beside batches of other shapes. On the CPU work is
-// recorded by a stand-in that goes through it again and puts what it makes where it was the first
-// time, as a GPU's graph does; whatever was not told to it where it looks, it does not see.
+// Recorded and replayed blocks give the results of unrecorded ones, to the bit: for other tokens,
+// under every sharding of the weights, and beside batches of other shapes. On the CPU a stand-in
+// for CUDA graphs repeats the work and writes its results to the addresses of the first time; like
+// a graph, it does not see data at any other address.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 

@@ -1,5 +1,6 @@
 // Every operation and its backward pass against autograd in double precision, on random shapes.
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
 #include "autograd.hpp"
 #include "ringshard/ops/activation.hpp"
@@ -52,6 +53,16 @@ BOOST_AUTO_TEST_CASE(rms_norm) {
             ops::rms_norm_backward(dy, x, normed.inverse_rms, weight, dx, d_weight);
             BOOST_TEST(distance(dx, wide_x.grad() + earlier) < tolerance);
             BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
+            // The same gradients, and y over dy.
+            constexpr bool makes_normed = true;
+            const at::Tensor rows = dy.clone();
+            const at::Tensor same_dx = earlier.clone();
+            const at::Tensor same_d_weight = at::ones({width});
+            ops::rms_norm_backward(rows, x, normed.inverse_rms, weight, same_dx, same_d_weight,
+                                   makes_normed);
+            BOOST_TEST(rows.equal(normed.y));
+            BOOST_TEST(same_dx.equal(dx));
+            BOOST_TEST(same_d_weight.equal(d_weight));
         });
 }
 
@@ -189,9 +200,18 @@ BOOST_AUTO_TEST_CASE(swiglu) {
             const at::Tensor y = at::silu(wide.narrow(1, 0, width)) * wide.narrow(1, width, width);
             test::backward(y, dy);
 
-            BOOST_TEST(distance(ops::swiglu(gate_up), y) < tolerance);
+            const at::Tensor product = ops::swiglu(gate_up);
+            BOOST_TEST(distance(product, y) < tolerance);
+            const at::Tensor same = gate_up.clone();
+            const at::Tensor same_dy = dy.clone();
             ops::swiglu_backward(dy, gate_up);
             BOOST_TEST(distance(gate_up, wide.grad()) < tolerance);
+            BOOST_TEST(dy.equal(product));
+            constexpr bool makes_product = false;
+            const at::Tensor kept_dy = same_dy.clone();
+            ops::swiglu_backward(same_dy, same, makes_product);
+            BOOST_TEST(same.equal(gate_up));
+            BOOST_TEST(same_dy.equal(kept_dy));
         });
 }
 
@@ -216,6 +236,26 @@ BOOST_AUTO_TEST_CASE(linear) {
             const at::Tensor d_weight = at::ones({outputs, width});
             ops::add_weight_gradient(gemms, d_weight, dy, x);
             BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
+            // The first product of a sum writes it: the bits of a sum that begins with 0.
+            const at::Tensor from_zeros = at::zeros({outputs, width});
+            ops::add_weight_gradient(gemms, from_zeros, dy, x);
+            const at::Tensor begun = at::full({outputs, width}, std::nan(""));
+            ops::add_weight_gradient(gemms, begun, dy, x, true);
+            BOOST_TEST(begun.equal(from_zeros));
+            begun.fill_(std::nan(""));
+            ops::add_weight_gradient(gemms, begun, dy.narrow(0, 0, 0), x.narrow(0, 0, 0), true);
+            BOOST_TEST(begun.abs().sum().item<double>() == 0);
+            const at::Tensor addend = at::randn({tokens, outputs}, options);
+            BOOST_TEST(distance(ops::linear_add(gemms, x, weight, bias, addend),
+                                y + addend.to(y.scalar_type())) < tolerance);
+            BOOST_TEST(distance(ops::linear_add(gemms, x, weight, {}, addend),
+                                y - wide_bias + addend.to(y.scalar_type())) < tolerance);
+            const at::Tensor wider = at::zeros({tokens + 2, outputs}, options);
+            const at::Tensor into = wider.narrow(0, 1, tokens);
+            ops::linear_add(gemms, x, weight, bias, addend, into);
+            BOOST_TEST(into.equal(ops::linear_add(gemms, x, weight, bias, addend)));
+            for (const int64_t beside : {int64_t{0}, tokens + 1})
+                BOOST_TEST(wider[beside].abs().sum().item<double>() == 0);
             const at::Tensor d_bias = at::ones({outputs});
             ops::add_bias_gradient(d_bias, dy);
             BOOST_TEST(distance(d_bias, wide_bias.grad() + 1) < tolerance);

@@ -28,6 +28,9 @@ BOOST_AUTO_TEST_CASE(masks_are_functions_of_their_keys) {
             ops::dropout(x.narrow(0, 7, 20), {keys.narrow(0, 7, 20), mask.salt, probability});
         BOOST_TEST(part.equal(y.narrow(0, 7, 20)));
         BOOST_TEST(ops::dropout(x.to(at::kBFloat16), mask).ne(0).equal(kept));
+        const at::Tensor sum = at::ones({tokens, width});
+        ops::add_dropout(sum, x, mask);
+        BOOST_TEST(at::allclose(sum, y + 1));
         // Another layer drops others.
         const at::Tensor other = ops::dropout(x, {keys, 0x0fedcba987654321U, probability}).ne(0);
         const double both = other.logical_not()

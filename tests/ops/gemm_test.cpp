@@ -160,6 +160,14 @@ BOOST_AUTO_TEST_CASE(views_with_a_stride) {
                            tolerance);
                 BOOST_TEST(distance(ops::linear_backward_input(gemms, dy, weight),
                                     wide(dy).mm(wide(weight))) < tolerance);
+                const at::Tensor y = columns_of_more(tokens, out, options);
+                const at::Tensor y_before = y.clone();
+                ops::add_linear(gemms, y, x, weight);
+                BOOST_TEST(distance(y, wide(y_before) + wide(x).mm(wide(weight).t())) < tolerance);
+                const at::Tensor dx = columns_of_more(tokens, in, options);
+                const at::Tensor dx_before = dx.clone();
+                ops::add_linear_backward_input(gemms, dx, dy, weight);
+                BOOST_TEST(distance(dx, wide(dx_before) + wide(dy).mm(wide(weight))) < tolerance);
                 const at::Tensor flat = at::ones({out * in + 6});
                 ops::add_weight_gradient(gemms, flat.narrow(0, 3, out * in).view({out, in}), dy, x);
                 BOOST_TEST(distance(flat.narrow(0, 3, out * in).view({out, in}),
@@ -180,6 +188,9 @@ BOOST_AUTO_TEST_CASE(without_rows_and_without_numbers) {
                    (at::IntArrayRef{0, 4}));
         ops::add_weight_gradient(gemms, d_weight, at::ones({0, 5}, options),
                                  at::ones({0, 4}, options));
+        ops::add_linear(gemms, at::ones({0, 5}, options), at::ones({0, 4}, options), weight);
+        ops::add_linear_backward_input(gemms, at::ones({0, 4}, options), at::ones({0, 5}, options),
+                                       weight);
         BOOST_TEST(d_weight.eq(1).all().item<bool>());
 
         const at::TensorOptions meta = options.device(at::kMeta);
@@ -189,6 +200,8 @@ BOOST_AUTO_TEST_CASE(without_rows_and_without_numbers) {
         BOOST_TEST(y.is_meta());
         BOOST_TEST(ops::linear_backward_input(gemms, y, of_meta).sizes() == rows.sizes());
         ops::add_weight_gradient(gemms, at::empty({5, 4}, meta.dtype(at::kFloat)), y, rows);
+        ops::add_linear(gemms, y, rows, of_meta);
+        ops::add_linear_backward_input(gemms, rows, y, of_meta);
     });
 }
 

@@ -1,4 +1,4 @@
-// What is asked of a GPU for a number of teams.
+// The launch grid of a GPU for a number of teams.
 #include "gpu/grid.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// The one pass from gradients of heads to rows, beside the passes that it takes the place of.
+// The fused pass from gradients of heads to rows, against the separate passes that it replaces.
 #include "ringshard/ops/head_gradients.hpp"
 
 #include <ATen/ATen.h>

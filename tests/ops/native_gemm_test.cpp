@@ -24,11 +24,14 @@ void check(const ops::Gemms& gemms, at::TensorOptions options, int64_t tokens, i
     const at::Tensor weight = at::randn({out, in}, options);
     const at::Tensor bias = at::randn({out}, options);
     const at::Tensor dy = at::randn({tokens, out}, options);
+    const at::Tensor before = at::randn({tokens, out}, options);
     const auto products = [&] {
         const at::Tensor d_weight = at::ones({out, in});
         ops::add_weight_gradient(gemms, d_weight, dy, x);
+        const at::Tensor sums = before.clone();
+        ops::add_linear(gemms, sums, x, weight);
         return std::vector{ops::linear(gemms, x, weight, bias),
-                           ops::linear_backward_input(gemms, dy, weight), d_weight};
+                           ops::linear_backward_input(gemms, dy, weight), d_weight, sums};
     };
     const int threads = at::get_num_threads();
     at::set_num_threads(1);
@@ -36,6 +39,7 @@ void check(const ops::Gemms& gemms, at::TensorOptions options, int64_t tokens, i
     BOOST_TEST(distance(on_one_thread[0], wide(x).mm(wide(weight).t()) + wide(bias)) < tolerance);
     BOOST_TEST(distance(on_one_thread[1], wide(dy).mm(wide(weight))) < tolerance);
     BOOST_TEST(distance(on_one_thread[2], wide(dy).t().mm(wide(x)) + 1) < tolerance);
+    BOOST_TEST(distance(on_one_thread[3], wide(before) + wide(x).mm(wide(weight).t())) < tolerance);
     at::set_num_threads(3);
     const std::vector<at::Tensor> on_three = products();
     at::set_num_threads(threads);
@@ -59,6 +63,9 @@ BOOST_AUTO_TEST_CASE(native_kernels_in_blocks) {
             check(gemms, type, 5, 1037, 1090);
             check(gemms, type, 250, 2055, 33);
             check(gemms, type, 1027, 47, 2049);
+            // As of adapters: one vector of columns, in tall tiles.
+            check(gemms, type, 1031, 1100, 16);
+            check(gemms, type, 301, 8, 190);
         }
     }
 }

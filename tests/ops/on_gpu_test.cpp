@@ -1,11 +1,14 @@
-// Every kernel on a GPU gives what the same kernel gives when the host walks through it.
+// Every kernel gives the same result on a GPU and on the host.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <iostream>
 
 #include "backends.hpp"
+#include "ringshard/ops/product_kernels.hpp"
 
 using namespace ringshard;
 using namespace ringshard::ops;
@@ -71,11 +74,14 @@ BOOST_AUTO_TEST_CASE(rms_norm_both_ways) {
         const at::Tensor d_weight = at::ones({shape.width});
         const at::Tensor dx_gpu = dx.cuda();
         const at::Tensor d_weight_gpu = d_weight.cuda();
-        cuda::rms_norm_backward(dy, x, host.inverse_rms, weight, dx, d_weight);
-        cuda::rms_norm_backward(dy.cuda(), x.cuda(), gpu.inverse_rms, weight.cuda(), dx_gpu,
-                                d_weight_gpu);
+        constexpr bool makes_normed = true;
+        const at::Tensor rows_gpu = dy.cuda();
+        cuda::rms_norm_backward(dy, x, host.inverse_rms, weight, dx, d_weight, !makes_normed);
+        cuda::rms_norm_backward(rows_gpu, x.cuda(), gpu.inverse_rms, weight.cuda(), dx_gpu,
+                                d_weight_gpu, makes_normed);
         BOOST_TEST(distance(dx_gpu, dx) < tolerance);
         BOOST_TEST(distance(d_weight_gpu, d_weight) < 1e-5);
+        BOOST_TEST(rows_gpu.equal(gpu.y));
     });
 }
 
@@ -209,6 +215,81 @@ BOOST_AUTO_TEST_CASE(gradients_of_weights_are_summed_in_fp32) {
     // Tensor cores may cut off the last bits of a sum instead of rounding: simulated, 0.7e-6 over
     // 700 tokens. A sum in bf16 would be off by 1e-3.
     BOOST_TEST(distance(sum, expected) < 3e-6);
+    // The first product of a sum reads nothing.
+    sum.fill_(std::nan(""));
+    cuda::add_weight_gradient(Gemms(), sum, dy.cuda(), x.cuda(), true);
+    BOOST_TEST(distance(sum, expected - 1) < 3e-6);
+}
+
+BOOST_AUTO_TEST_CASE(products_add_what_lies_apart) {
+    const Gemms gemms;
+    for (const auto& [tokens, out, in] :
+         {std::array<int64_t, 3>{1, 8, 16}, {37, 24, 40}, {700, 96, 160}, {777, 896, 4864}}) {
+        BOOST_TEST_INFO_SCOPE(tokens << " x " << out << " x " << in);
+        for (const auto type : {at::kFloat, at::kBFloat16}) {
+            const at::Tensor x = at::randn({tokens, in}).to(type);
+            const at::Tensor weight = at::randn({out, in}).to(type);
+            const at::Tensor bias = at::randn({out}).to(type);
+            const at::Tensor addend = at::randn({tokens, out}).to(type);
+            const at::Tensor kept = addend.cuda();
+            const at::Tensor plain =
+                addend.to(at::kFloat) + x.to(at::kFloat).mm(weight.t().to(at::kFloat));
+            const double most = type == at::kFloat ? 1e-5 : 4e-3;
+            const auto sum = [&](const at::Tensor& with_bias, const at::Tensor& into = {}) {
+                return cuda::linear_add(gemms, x.cuda(), weight.cuda(), with_bias, kept, into);
+            };
+            BOOST_TEST(distance(sum({}), plain) < most);
+            BOOST_TEST(distance(sum(bias.cuda()), plain + bias.to(at::kFloat)) < most);
+            const at::Tensor wider = at::zeros({tokens + 2, out}, kept.options());
+            sum({}, wider.narrow(0, 1, tokens));
+            BOOST_TEST(distance(wider.narrow(0, 1, tokens), plain) < most);
+            BOOST_TEST(wider[0].abs().sum().item<double>() == 0);
+            BOOST_TEST(wider[tokens + 1].abs().sum().item<double>() == 0);
+            BOOST_TEST(kept.cpu().equal(addend));
+        }
+    }
+}
+
+// Whichever kernel a timing takes, the result is the product.
+BOOST_AUTO_TEST_CASE(every_kernel_of_a_product) {
+    constexpr int64_t tokens = 1024;
+    constexpr int64_t out = 896;
+    constexpr int64_t in = 640;
+    const at::Tensor x = at::randn({tokens, in}).to(at::kBFloat16);
+    const at::Tensor weight = at::randn({out, in}).to(at::kBFloat16);
+    const at::Tensor dy = at::randn({tokens, out}).to(at::kBFloat16);
+    const at::Tensor bias = at::randn({out}).to(at::kBFloat16);
+    const at::Tensor wide_x = x.to(at::kFloat);
+    const at::Tensor wide_weight = weight.to(at::kFloat);
+    const at::Tensor wide_dy = dy.to(at::kFloat);
+    const Gemms gemms;
+    const auto kernels = open_product_kernels(gemms);
+    for (const GemmPass pass : gemm_passes) {
+        const LayerProduct product{pass, tokens, out, in};
+        const int64_t count = kernels->count(product);
+        BOOST_TEST(count >= 1);
+        for (int64_t kernel = 0; kernel < count; ++kernel) {
+            BOOST_TEST_INFO_SCOPE(name_of(product) << ", kernel " << kernel);
+            BOOST_TEST(kernels->seconds(product, kernel) > 0);
+        }
+        kernels->take(product, count - 1);
+    }
+    BOOST_TEST(distance(cuda::linear(gemms, x.cuda(), weight.cuda(), {}),
+                        wide_x.mm(wide_weight.t())) < 4e-3);
+    BOOST_TEST(distance(cuda::linear(gemms, x.cuda(), weight.cuda(), bias.cuda()),
+                        wide_x.mm(wide_weight.t()) + bias.to(at::kFloat)) < 4e-3);
+    BOOST_TEST(distance(cuda::linear_backward_input(gemms, dy.cuda(), weight.cuda()),
+                        wide_dy.mm(wide_weight)) < 4e-3);
+    // Fewer tokens may take the same kernel.
+    for (const int64_t fewer : {tokens - 1, tokens - 100, tokens / 2})
+        BOOST_TEST(distance(cuda::linear(gemms, x.narrow(0, 0, fewer).cuda(), weight.cuda(), {}),
+                            wide_x.narrow(0, 0, fewer).mm(wide_weight.t())) < 4e-3);
+    const at::Tensor expected = wide_dy.t().mm(wide_x);
+    const at::Tensor sum = at::full({out, in}, std::nan("")).cuda();
+    cuda::add_weight_gradient(gemms, sum, dy.cuda(), x.cuda(), true);
+    BOOST_TEST(distance(sum, expected) < 3e-6);
+    cuda::add_weight_gradient(gemms, sum, dy.cuda(), x.cuda(), false);
+    BOOST_TEST(distance(sum, 2 * expected) < 3e-6);
 }
 
 BOOST_AUTO_TEST_CASE(numbers_and_products_in_fp8) {

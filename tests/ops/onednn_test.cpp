@@ -1,4 +1,4 @@
-// What oneDNN has compiled and is kept for the next product does not grow without bound.
+// The cache of products that oneDNN has compiled does not grow without bound.
 #include <boost/test/unit_test.hpp>
 #include <vector>
 

@@ -45,7 +45,7 @@ void expect_no_leak(const std::string& name, const Layout& layout, test::RowKind
     data::FlatBatch batch = data::flatten(rows, numbers);
     // One long document and short ones are cut document by document: several runs for every rank.
     if (kind == test::RowKind::uneven && layout.shape.ring > 1)
-        BOOST_TEST(data::partition_of(batch, layout.shape).of_ring_rank(0).size() > 2);
+        BOOST_TEST(train::partition_of(batch, layout.shape).of_ring_rank(0).size() > 2);
     const at::Tensor before = model.logits(batch);
     const auto changed =
         static_cast<size_t>(batch.document_starts[1] - 3);  // near the end of the first document

@@ -22,17 +22,18 @@ public:
         spec_.blocks.resize(9, spec_.blocks.front());
         config_.training.per_device_train_batch_size = 1;
     }
-    int64_t held(const ActivationPolicies& policies) {
+    int64_t held(const ActivationPolicies& policies, bool is_host = true) {
         config_.training.activation_policy = policies;
         return plan::held_bytes(plan::plan_step({config_, spec_, {}, 512}, 1),
-                                {.name = "made", .is_host = true});
+                                {.name = "made", .is_host = is_host});
     }
-    plan::KeptActivations kept(double room) {
+    plan::KeptActivations kept(double room, bool is_host = true) {
         config_.training.activation_policy = ActivationPolicies::automatic();
-        return plan::keep_what_fits({config_, spec_, {}, 512},
-                                    {.name = "made", .memory_bytes = room / share, .is_host = true},
-                                    1);
+        return plan::keep_what_fits(
+            {config_, spec_, {}, 512},
+            {.name = "made", .memory_bytes = room / share, .is_host = is_host}, 1);
     }
+    void offload_activations() { config_.training.activation_offloading = true; }
 
 private:
     model::ModelSpec spec_;
@@ -70,6 +71,23 @@ BOOST_AUTO_TEST_CASE(as_much_is_kept_as_there_is_room_for) {
         mixed += kept.policies.runs().size() > 1 ? 1 : 0;
     }
     BOOST_TEST(mixed > 6);
+}
+
+// Only where all blocks keep all, and only on GPUs, whose time goes into passes over rows.
+BOOST_AUTO_TEST_CASE(a_gpu_keeps_rows_too) {
+    Step step;
+    const auto all = static_cast<double>(step.held(ActivationPolicy::all, false));
+    const auto everything = static_cast<double>(step.held(ActivationPolicy::everything, false));
+    BOOST_TEST(everything > all);
+    const auto on_gpu = [&](double room) { return to_text(step.kept(room, false).policies); };
+    BOOST_TEST(on_gpu(2 * everything) == "everything");
+    BOOST_TEST(to_text(step.kept(9 * everything).policies) == "all");
+    const std::string some = on_gpu((all + everything) / 2);
+    BOOST_TEST(some.starts_with("everything:"), some);
+    BOOST_TEST(some.ends_with(",all"), some);
+    BOOST_TEST(!on_gpu(0.8 * all).starts_with("everything"));
+    step.offload_activations();
+    BOOST_TEST(on_gpu(2 * everything) == "all");
 }
 
 BOOST_AUTO_TEST_CASE(the_ends) {

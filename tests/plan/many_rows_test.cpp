@@ -1,5 +1,5 @@
-// Plans of many rows and micro-batches, which are continued from fewer, beside those that go
-// through all of them.
+// Plans of many rows and micro-batches, extrapolated from fewer, against plans that simulate all of
+// them.
 #include <sys/resource.h>
 
 #include <boost/test/unit_test.hpp>

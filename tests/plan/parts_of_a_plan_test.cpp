@@ -3,7 +3,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "ringshard/config/config.hpp"
+#include "ringshard/model/transformer.hpp"
 #include "ringshard/optim/optimizer.hpp"
+#include "ringshard/plan/devices.hpp"
 #include "ringshard/plan/room.hpp"
 #include "ringshard/plan/step_time.hpp"
 
@@ -100,4 +102,89 @@ BOOST_AUTO_TEST_CASE(the_seconds_of_an_update) {
         const double ranks = mesh::cuts_of(config.parallel).optimizer ? 1 : 2;
         BOOST_TEST(std::abs(time.optimizer - ranks * weights * bytes / 1e6) < 1e-12);
     }
+}
+
+namespace {
+
+// A block of Qwen2.5-0.5B on a GPU whose memory and attention have simple rates.
+plan::StepTime time_of_block(config::ActivationPolicy policy, int64_t documents) {
+    model::ModelSpec spec;
+    spec.vocabulary = 1000;
+    spec.width = 896;
+    spec.blocks.resize(1);
+    spec.blocks.front().width = 896;
+    spec.blocks.front().attention.heads = {14, 2, 64};
+    spec.blocks.front().mlp.intermediate = 4864;
+    config::Config config;
+    config.training.per_device_train_batch_size = 1;
+    config.training.gradient_accumulation_steps = 1;
+    config.training.activation_policy = policy;
+    plan::Question question{config, spec, {}, 32768, c10::DeviceType::CUDA};
+    question.documents = documents;
+    plan::Device gpu = plan::find_device("h200-141", 1).value();
+    gpu.bf16.row_bytes = 896 * 2 * 32768;  // a pass of the residual stream in a second
+    gpu.bf16.attention_extra_keys = gpu.bf16.attention_backward_extra_keys = 0;
+    return plan::estimate_seconds(question, step(10), gpu, 1);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_pinned_before_the_first_step) {
+    const model::ModelSpec spec = model::read_model_spec(MODEL).value();
+    config::Config config;
+    config.training.activation_policy = config::ActivationPolicy::all;
+    const auto planned = [&](bool offloads) {
+        config.training.activation_offloading = offloads;
+        return plan::plan_step({config, spec, {}, 64, c10::DeviceType::CUDA}, 1);
+    };
+    const plan::StepPlan offloading = planned(true);
+    BOOST_TEST(offloading.offloaded_activations > 0);
+    BOOST_TEST(offloading.offloaded_activations == offloading.memory.staging);
+    BOOST_TEST(planned(false).offloaded_activations == 0);
+}
+
+// As gpu_passes_test counts them, but for sums of gradients of norms.
+BOOST_AUTO_TEST_CASE(rows_that_a_gpu_reads_and_writes) {
+    using config::ActivationPolicy;
+    const auto near = boost::test_tools::tolerance(1e-3);
+    BOOST_TEST(time_of_block(ActivationPolicy::all, 1).rows == 69.71, near);
+    BOOST_TEST(time_of_block(ActivationPolicy::everything, 1).rows == 62.29, near);
+    BOOST_TEST(time_of_block(ActivationPolicy::attention, 1).rows == 76.00, near);
+}
+
+BOOST_AUTO_TEST_CASE(documents_share_a_row) {
+    using config::ActivationPolicy;
+    const auto attention = [](int64_t documents) {
+        return time_of_block(ActivationPolicy::all, documents).attention;
+    };
+    const auto near = boost::test_tools::tolerance(1e-3);
+    BOOST_TEST(attention(1) / attention(2) == 2.0, near);
+    BOOST_TEST(attention(1) / attention(4) == 4.0, near);
+    // Below 8,192 tokens they share calls of a slower kernel.
+    BOOST_TEST(attention(1) / attention(8) == 8 / 1.9, near);
+    const auto of_peak = [](int64_t documents) {
+        return time_of_block(ActivationPolicy::all, documents).utilisation;
+    };
+    BOOST_TEST(of_peak(8) < of_peak(4));
+}
+
+BOOST_AUTO_TEST_CASE(chunks_follow_the_memory_of_the_device) {
+    using model::Chunks;
+    model::ModelSpec spec;  // the sizes of Qwen2.5-7B
+    spec.vocabulary = 151936;
+    spec.blocks.resize(1);
+    spec.blocks.front().width = 3584;
+    spec.blocks.front().mlp.intermediate = 18944;
+    const auto chunks = [&](double memory, at::ScalarType type = at::kBFloat16,
+                            c10::DeviceType device = c10::DeviceType::CUDA) {
+        return model::chunks_of(spec, type, device, memory);
+    };
+    BOOST_TEST((chunks(40e9) == Chunks{4096, 4096, 512}));
+    BOOST_TEST((chunks(85e9) == Chunks{8192, 8192, 512}));
+    BOOST_TEST((chunks(150e9) == Chunks{8192, 16384, 512}));
+    BOOST_TEST((chunks(150e9, at::kFloat) == Chunks{4096, 8192, 512}));
+    BOOST_TEST((chunks(1e9) == Chunks{1024, 2048, 512}));
+    BOOST_TEST((chunks(1e13) == Chunks{16384, 65536, 512}));
+    BOOST_TEST((chunks(0) == Chunks{4096, 8192, 512}));
+    BOOST_TEST((chunks(150e9, at::kBFloat16, c10::DeviceType::CPU) == Chunks{}));
 }

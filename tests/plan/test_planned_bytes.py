@@ -17,7 +17,6 @@ CASES = [
     (1, "single_gpu", 1, 1, 512, "input", "bf16", []),
     (1, "single_gpu", 1, 1, 512, "all", "fp8", []),
     (1, "single_gpu", 1, 1, 4096, "attention", "bf16", ["--per_device_train_batch_size", "1"]),
-    (1, "single_gpu", 1, 1, 256, "attention", "fp32", ["--per_device_train_batch_size", "6"]),
     (1, "single_gpu", 1, 1, 512, "attention", "fp32", ["--optimizer_state_dtype", "bf16"]),
     (2, "multi_gpu", 1, 1, 512, "attention", "bf16", ["--gradient_accumulation_steps", "2"]),
     (2, "zero1", 1, 1, 512, "all", "bf16", []),
@@ -39,6 +38,7 @@ MORE_CASES = [
     (1, "single_gpu", 1, 1, 512, "all", "bf16", []),
     (1, "single_gpu", 1, 1, 512, "attention", "bf16", []),
     (1, "single_gpu", 1, 1, 4096, "input", "fp32", ["--per_device_train_batch_size", "1"]),
+    (1, "single_gpu", 1, 1, 256, "attention", "fp32", ["--per_device_train_batch_size", "6"]),
     (2, "multi_gpu", 1, 1, 512, "attention", "fp32", []),
     (2, "zero1", 1, 1, 512, "attention", "fp32", []),
     (2, "zero2", 1, 1, 1024, "input", "bf16", []),
@@ -48,7 +48,8 @@ MORE_CASES = [
     (4, "zero3", 2, 2, 2048, "attention", "fp32", []),
     (4, "zero3", 4, 1, 4096, "attention", "fp32", ["--per_device_train_batch_size", "1"]),
 ]
-if "ALL_CASES" in os.environ:
+HAS_ALL_CASES = "ALL_CASES" in os.environ
+if HAS_ALL_CASES:
     CASES += MORE_CASES
 # Kinds of layers: four norms, caps and windows; LayerNorms around an MLP without a gate; attention and MLP in parallel; positions that
 # depend on the length of a document; xIELU; experts with a clamped SwiGLU, sinks.
@@ -60,8 +61,8 @@ LAYERS = {"gemma2": {"architectures": ["Gemma2ForCausalLM"], "sliding_window": 1
                       "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
           "phi3": {"architectures": ["Phi3ForCausalLM"], "original_max_position_embeddings": 256, "max_position_embeddings": 1024,
                    "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}}}
-LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "input", "bf16", []), (1, "single_gpu", 1, 1, 512, "attention", "fp32", []),
-               (2, "zero3", 2, 1, 1024, "attention", "fp32", [])]
+LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "input", "bf16", []), (2, "zero3", 2, 1, 1024, "attention", "fp32", [])]
+MORE_LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "attention", "fp32", [])]
 
 
 class PlannedBytes(PlanTest):
@@ -94,7 +95,8 @@ class PlannedBytes(PlanTest):
     def test_bytes_of_other_layers(self):
         for name, config in LAYERS.items():
             self.model = self.made(name, {**SIZES, **config})  # of this test alone
-            for ranks, *case in LAYER_CASES if name == "gemma2" else LAYER_CASES[:1]:
+            cases = LAYER_CASES if name == "gemma2" else LAYER_CASES[:1]
+            for ranks, *case in cases + MORE_LAYER_CASES * HAS_ALL_CASES:
                 with self.subTest(name, ranks=ranks, case=case):
                     self.check_bytes(ranks, case, *self.begun(ranks, *case))
 
@@ -131,8 +133,8 @@ class PlannedBytes(PlanTest):
     def test_bytes_if_one_rank_has_all_rows(self):
         self.model = self.made("uneven", {**SIZES, **LAYERS["gpt_oss"]})  # of this test alone
         self.prefer_first_experts()
-        for case in (("zero3", 1, 1, 512, "all", "bf16", ["--ep_size", "2"]),
-                     ("zero1", 1, 1, 512, "attention", "fp32", ["--ep_size", "2"])):
+        cases = [("zero3", 1, 1, 512, "all", "bf16", ["--ep_size", "2"]), ("zero1", 1, 1, 512, "attention", "fp32", ["--ep_size", "2"])]
+        for case in cases if HAS_ALL_CASES else cases[:1]:
             with self.subTest(case):
                 output, result = self.begun(2, *case)
                 self.expect(result, 0)
@@ -149,15 +151,16 @@ class PlannedBytes(PlanTest):
         lora = ["--use_peft", "--lora_r", "8", "--lora_target_modules", "all-linear"]
         four_bits = [*lora, "--load_in_4bit", "--use_bnb_nested_quant"]
         together = ["--adapters", json.dumps([{"name": f"r{rank}", "lora_r": rank} for rank in (4, 8, 16)])]
-        for ranks, *case in ((1, "single_gpu", 1, 1, 512, "attention", "bf16", lora),
-                             (1, "single_gpu", 1, 1, 512, "all", "fp32", [*lora, "--lora_dropout", "0"]),
-                             (1, "single_gpu", 1, 1, 512, "attention", "bf16", [*lora, "--use_dora"]),
-                             (1, "single_gpu", 1, 1, 512, "attention", "bf16", four_bits),
-                             (1, "single_gpu", 1, 1, 512, "input", "fp32", together),
-                             (2, "zero3", 2, 1, 1024, "attention", "bf16", lora),
-                             (2, "zero3", 1, 2, 1024, "attention", "bf16", four_bits),
-                             (2, "zero3", 1, 1, 512, "input", "bf16", [*together, "--load_in_4bit"]),
-                             (2, "zero1", 1, 1, 512, "attention", "bf16", [*lora, "--lora_modules_to_save", "norm"])):
+        cases = [(1, "single_gpu", 1, 1, 512, "attention", "bf16", lora),
+                 (1, "single_gpu", 1, 1, 512, "attention", "bf16", [*lora, "--use_dora"]),
+                 (1, "single_gpu", 1, 1, 512, "input", "fp32", together),
+                 (2, "zero3", 2, 1, 1024, "attention", "bf16", lora),
+                 (2, "zero3", 1, 2, 1024, "attention", "bf16", four_bits),
+                 (2, "zero3", 1, 1, 512, "input", "bf16", [*together, "--load_in_4bit"]),
+                 (2, "zero1", 1, 1, 512, "attention", "bf16", [*lora, "--lora_modules_to_save", "norm"])]
+        more = [(1, "single_gpu", 1, 1, 512, "all", "fp32", [*lora, "--lora_dropout", "0"]),
+                (1, "single_gpu", 1, 1, 512, "attention", "bf16", four_bits)]
+        for ranks, *case in cases + more * HAS_ALL_CASES:
             with self.subTest(ranks=ranks, case=case):
                 self.check_bytes(ranks, case, *self.begun(ranks, *case))
 

@@ -1,4 +1,4 @@
-// What is put into a file comes back as from memory, in whatever order it is asked for.
+// An offloaded store returns the same numbers as one in memory, in any order of loads.
 #include "ringshard/shard/flat_store.hpp"
 
 #include <ATen/ops/equal.h>

@@ -103,6 +103,37 @@ BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
     BOOST_TEST((tensors.addresses() == std::vector<const void*>{flat.const_data_ptr()}));
 }
 
+BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_some_matrices) {
+    UnitLayout layout("unit");
+    const ParameterId norm = layout.add({{{"norm", {5}}}});
+    const ParameterId up = layout.add({.tensors = {{"up", {8, 9}}}, .begins_with_product = true});
+    const ParameterId table = layout.add({{{"table", {4, 8}}}});
+    const ParameterId down =
+        layout.add({.tensors = {{"down", {9, 7}}}, .begins_with_product = true});
+    const FlatUnit unit = layout.finish(2).front();
+    const at::Tensor flat = at::ones({unit.size()});
+    for (const auto& range : unit.begun_with_zeros())
+        flat.narrow(0, range.begin, range.size()).zero_();
+    std::vector<bool> unbegun = unit.begun_by_products();
+    BOOST_TEST(flat.sum().item<double>() == 8 * 9 + 9 * 7);
+    const UnitTensors gradients({{&unit, flat, at::kFloat, &unbegun}});
+    BOOST_TEST(gradients[norm].sum().item<double>() == 0);
+    BOOST_TEST(!gradients.sum(table).begins);
+    // A product that asks finds old numbers, once.
+    const UnitTensors::Sum first = gradients.sum(up);
+    BOOST_TEST(first.begins);
+    BOOST_TEST(first.numbers.sum().item<double>() == 8 * 9);
+    BOOST_TEST(!gradients.sum(up).begins);
+    // Nobody else sees any.
+    BOOST_TEST(gradients[down].sum().item<double>() == 0);
+    BOOST_TEST(!gradients.sum(down).begins);
+    BOOST_TEST(gradients[up].sum().item<double>() == 8 * 9);
+    unbegun = unit.begun_by_products();
+    gradients.begin_all();
+    BOOST_TEST(flat.sum().item<double>() == 0);
+    BOOST_TEST(!gradients.sum(up).begins);
+}
+
 BOOST_AUTO_TEST_CASE(vectors_that_decay_lie_among_the_matrices) {
     UnitLayout layout("unit");
     layout.add({{{"norm", {5}}}, InitialValues::ones});

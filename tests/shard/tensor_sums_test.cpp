@@ -1,4 +1,5 @@
-// Hashes of tensors are the same however the elements are dealt out, and no others are.
+// Hashes of tensors do not depend on the distribution of their elements, and differ for other
+// tensors.
 #include "ringshard/shard/tensor_sums.hpp"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <set>
 
 #include "mpi_test.hpp"
@@ -22,7 +23,8 @@ std::vector<shard::FlatUnit> make_units(int64_t parts) {
     std::vector<shard::FlatUnit> units;
     for (const int64_t rows : {7, 5, 3}) {
         shard::UnitLayout layout(std::to_string(rows));
-        layout.add({{{concat("matrix", rows), {rows, 11}}}});
+        layout.add(
+            {.tensors = {{concat("matrix", rows), {rows, 11}}}, .begins_with_product = true});
         layout.add({{{concat("vector", rows), {rows}}}});
         if (rows == 5) layout.freeze({"matrix5", "vector5"});
         units.push_back(layout.finish(parts, units.size()).front());
@@ -97,15 +99,40 @@ BOOST_AUTO_TEST_CASE(every_unit_is_gathered_whole) {
 
 namespace {
 
+enum class Adder { whole, products };
+
+// The places that this adder reaches: all, or those of parameters.
+at::Tensor reached(const shard::FlatUnit& unit, Adder adder) {
+    if (adder == Adder::whole) return at::ones({unit.size()});
+    const at::Tensor places = at::zeros({unit.size()});
+    const shard::UnitTensors tensors(unit, places);
+    for (const size_t group : {0, 1}) tensors[{group}].fill_(1);
+    return places;
+}
+
+void add(Zero& zero, size_t unit, const at::Tensor& numbers, Adder adder) {
+    if (adder == Adder::whole) {
+        zero.gradients(unit).add_(numbers);
+        return;
+    }
+    const shard::UnitTensors gradients({zero.unbegun_gradients(unit)});
+    const shard::UnitTensors added(zero.units()[unit], numbers);
+    const auto [matrix, begins] = gradients.sum({0});
+    if (begins) matrix.fill_(std::numeric_limits<float>::quiet_NaN());  // nobody reads it
+    begins ? matrix.copy_(added[{0}]) : matrix.add_(added[{0}]);
+    gradients[{1}].add_(added[{1}]);
+    BOOST_TEST(!gradients.sum({0}).begins);
+}
+
 // Two micro-batches, other numbers on every rank.
-void check_sums_of_gradients(Zero& zero) {
+void check_sums_of_gradients(Zero& zero, Adder adder = Adder::whole) {
     constexpr int micro_batches = 2;
     zero.clear_gradients();
     for (int micro = 0; micro < micro_batches; ++micro) {
         if (micro + 1 == micro_batches) zero.begin_last_micro_batch();
         for (size_t unit = zero.num_units(); unit-- > 0;) {  // as a backward pass goes
             if (!zero.is_trained(unit)) continue;
-            zero.gradients(unit).add_(numbers_of(zero.units()[unit], test::world().rank()));
+            add(zero, unit, numbers_of(zero.units()[unit], test::world().rank()), adder);
             zero.reduce(unit);
         }
     }
@@ -116,6 +143,7 @@ void check_sums_of_gradients(Zero& zero) {
         at::Tensor sum = at::zeros({zero.units()[unit].size()});
         for (int64_t rank = 0; rank < test::world().size(); ++rank)
             sum += micro_batches * numbers_of(zero.units()[unit], rank);
+        sum *= reached(zero.units()[unit], adder);
         BOOST_TEST(zero.gradient_shards()
                        .load(chunk, Access::read)
                        .equal(sum.narrow(0, range.begin, range.size())));
@@ -131,6 +159,30 @@ BOOST_AUTO_TEST_CASE(gradients_of_trained_units_are_summed_over_the_ranks) {
     in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
         check_sums_of_gradients(zero);
         check_sums_of_gradients(zero);  // of a second step
+    });
+}
+
+BOOST_AUTO_TEST_CASE(products_begin_gradients) {
+    in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
+        check_sums_of_gradients(zero, Adder::products);
+        check_sums_of_gradients(zero, Adder::products);
+        check_sums_of_gradients(zero);
+    });
+}
+
+// Experts without tokens, and parts of a model that no gradient reaches.
+BOOST_AUTO_TEST_CASE(gradients_that_nobody_begins_are_zeros) {
+    in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
+        check_sums_of_gradients(zero);
+        zero.clear_gradients();
+        zero.begin_last_micro_batch();
+        for (size_t unit = zero.num_units(); unit-- > 0;) {
+            if (!zero.is_trained(unit)) continue;
+            zero.unbegun_gradients(unit);
+            zero.reduce(unit);
+        }
+        zero.finish_gradients();
+        BOOST_TEST(zero.gradient_squares().front() == 0);
     });
 }
 

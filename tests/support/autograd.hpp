@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-// What the plain forms of operations give, written as they are defined and differentiated by
+// Reference implementations of the operations, written as they are defined and differentiated by
 // autograd in double precision.
 namespace ringshard::test {
 

@@ -57,7 +57,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .freeze = layout.freeze,
                      .adapters = layout.adapters,
                      .chunks = layout.chunks});
-    data::Loader loader(rows, data::sampler_options(config, rows, layout.shape),
+    data::Loader loader(rows, data::sampler_options(config, rows, layout.shape.data()),
                         model.mesh.data_rank(), layout.accumulation);
     const auto optimizer = optim::make_optimizer(model.zero, config.training);
     train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,

@@ -135,7 +135,7 @@ at::Tensor TestModel::logits(const data::FlatBatch& batch) {
         at::empty({sequence_->size() * mine.size(0), mine.size(1)}, mine.options());
     sequence_->all_gather(gathered, mine).wait();
     at::Tensor all = at::empty_like(gathered);
-    const attention::SequencePartition partition = data::partition_of(batch, mesh.shape());
+    const attention::SequencePartition partition = train::partition_of(batch, mesh.shape());
     int64_t row = 0;
     for (int64_t ring = 0; ring < mesh.shape().ring; ++ring) {
         for (int64_t ulysses = 0; ulysses < mesh.shape().ulysses; ++ulysses) {

@@ -5,10 +5,11 @@
 #include <memory>
 
 #include "ringshard/comm/group.hpp"
-#include "ringshard/data/loader.hpp"
+#include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/train/training_stack.hpp"
+#include "shard_batch.hpp"
 
 namespace ringshard::test {
 
@@ -45,7 +46,7 @@ public:
     std::map<std::string, at::Tensor> weights();
 
     model::TokenBatch cut(const data::FlatBatch& batch) const {
-        return data::shard_batch(batch, mesh, transformer.masks());
+        return train::shard_batch(batch, mesh, transformer.masks());
     }
     // Logits of all tokens of the batch, in order. Collective over the world.
     at::Tensor logits(const data::FlatBatch& batch);

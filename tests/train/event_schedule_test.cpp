@@ -1,4 +1,4 @@
-// When a run logs, evaluates and saves.
+// The steps at which a run logs, evaluates and saves.
 #include "event_schedule.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// What a step adds up over the ranks arrives under its own name.
+// sum_over() adds up every number of a step under its own name.
 #include "step_sums.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -4,22 +4,13 @@ import json
 import math
 import os
 import shutil
-import sys
-import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from stopped_run import CUT, DATA, MODEL, ROWS, StoppedRunTest
+from trainer import read_steps, run
 
-DATA = os.path.join(FOLDER, "..", "parity", "data")
-MODEL = os.path.join(DATA, "models", "qwen2-tiny")
-ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 LORA = ["--use_peft", "--lora_r", "4", "--lora_alpha", "8", "--lora_target_modules", "q_proj,v_proj,down_proj", "--use_dora",
         "--loraplus_lr_ratio", "4"]
-COMMON = ["--dataset_name", ROWS, "--bf16", "true", "--learning_rate", "2e-3", "--max_length", "48", "--max_steps", "6",
-          "--logging_steps", "1", "--save_steps", "3", "--full_determinism"]
-CUT = ["--profile", "zero3", "--cp_size", "2", "--per_device_train_batch_size", "4"]
 
 
 def read_file(*path):
@@ -52,33 +43,8 @@ def refusals_of_vllm(folder):
     return sorted(set(found))
 
 
-class Adapters(TrainerTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.model = os.path.join(cls.folder.name, "model")
-        shutil.copytree(MODEL, cls.model)
-        cls.whole = os.path.join(cls.folder.name, "whole")
-        whole = cls.train(cls.whole, *CUT, "--save_model_in_checkpoints", "true", ranks=2)
-        assert whole.returncode == 0, whole.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def train(cls, output, *flags, lora=LORA, model=None, ranks=None, **variables):
-        return run("train", *COMMON, "--model_name_or_path", model or cls.model, *lora, *flags, "--output_dir", output,
-                   ranks=ranks, **variables)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, self.id(), name)
-
-    def stopped_at_3(self, name="out"):
-        output = self.path(name)
-        shutil.copytree(self.whole, output)
-        shutil.rmtree(os.path.join(output, "checkpoint-6"))
-        return output
+class Adapters(StoppedRunTest):
+    CHOICE = LORA
 
     def expect_the_adapter(self, folder):
         self.assertEqual(read_file(folder, "adapter_model.safetensors"), read_file(self.whole, "adapter_model.safetensors"))
@@ -134,8 +100,8 @@ class Adapters(TrainerTest):
             file.write(bytes([bits[0] ^ 1]))
         output = self.stopped_at_3()
         self.expect_one_message(self.train(output, *CUT, model=changed, ranks=2), 65, changed, self.model, "model_name_or_path")
-        self.expect(self.train(output, *CUT, lora=LORA[:2] + ["2"] + LORA[3:], ranks=2), 65, "shape")
-        self.expect(self.train(output, *CUT, lora=LORA[:-2], ranks=2), 78, "loraplus_lr_ratio")
+        self.expect(self.train(output, *CUT, choice=LORA[:2] + ["2"] + LORA[3:], ranks=2), 65, "shape")
+        self.expect(self.train(output, *CUT, choice=LORA[:-2], ranks=2), 78, "loraplus_lr_ratio")
 
     def test_export(self):
         checkpoint = os.path.join(self.whole, "checkpoint-6")
@@ -148,9 +114,9 @@ class Adapters(TrainerTest):
         self.assertEqual(merged, tensors(os.path.join(MODEL, "model.safetensors")))
         self.assertEqual(read_file(self.path("merged-None"), "model.safetensors"), read_file(self.path("merged-3"), "model.safetensors"))
         # The loss goes on where that of the adapter ended.
-        self.expect(self.train(self.path("next"), "--max_steps", "1", "--learning_rate", "0", lora=[], model=self.path("merged-3")), 0)
+        self.expect(self.train(self.path("next"), "--max_steps", "1", "--learning_rate", "0", choice=[], model=self.path("merged-3")), 0)
         self.expect(self.train(self.path("same"), "--max_steps", "1", "--learning_rate", "0",
-                               lora=["--adapter_name_or_path", self.whole, "--lora_dropout", "0"]), 0)
+                               choice=["--adapter_name_or_path", self.whole, "--lora_dropout", "0"]), 0)
         self.assertAlmostEqual(read_steps(self.path("next"))[0]["loss"], read_steps(self.path("same"))[0]["loss"], delta=5e-3)
         self.expect_one_message(run("export", os.path.join(self.path("next"), "checkpoint-1"), "--merge", "true", "--output_dir",
                                     self.path("no")), 78, "no adapters")
@@ -159,9 +125,9 @@ class Adapters(TrainerTest):
         """Those of adapted layers train: k_proj, of the same product, keeps its own."""
         lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj,v_proj,down_proj", "--bias", "lora_only"]
         whole, output = self.path("whole"), self.path("out")
-        self.expect(self.train(whole, *CUT, lora=lora, ranks=2), 0)
-        self.train(output, *CUT, lora=lora, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
-        self.expect(self.train(output, *CUT, lora=lora, ranks=2), 0, "checkpoint-3")
+        self.expect(self.train(whole, *CUT, choice=lora, ranks=2), 0)
+        self.train(output, *CUT, choice=lora, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
+        self.expect(self.train(output, *CUT, choice=lora, ranks=2), 0, "checkpoint-3")
         self.expect(run("export", os.path.join(whole, "checkpoint-6"), "--output_dir", self.path("exported"), ranks=3), 0)
         for folder in (output, self.path("exported")):
             self.assertEqual(read_file(folder, "adapter_model.safetensors"), read_file(whole, "adapter_model.safetensors"))
@@ -172,23 +138,23 @@ class Adapters(TrainerTest):
                          {"q_proj.base_layer.bias", "v_proj.base_layer.bias"})
         self.expect(run("export", os.path.join(whole, "checkpoint-6"), "--merge", "true", "--output_dir", self.path("merged")), 0)
         same = ["--max_steps", "1", "--learning_rate", "0"]
-        self.expect(self.train(self.path("next"), *same, lora=[], model=self.path("merged")), 0)
-        self.expect(self.train(self.path("same"), *same, lora=["--adapter_name_or_path", whole, "--lora_dropout", "0"]), 0)
+        self.expect(self.train(self.path("next"), *same, choice=[], model=self.path("merged")), 0)
+        self.expect(self.train(self.path("same"), *same, choice=["--adapter_name_or_path", whole, "--lora_dropout", "0"]), 0)
         self.assertAlmostEqual(read_steps(self.path("next"))[0]["loss"], read_steps(self.path("same"))[0]["loss"], delta=5e-3)
         self.assertEqual(read_file(self.path("same"), "adapter_model.safetensors"), read_file(whole, "adapter_model.safetensors"))
-        self.expect(self.train(self.path("no"), lora=["--adapter_name_or_path", whole, "--bias", "all"]), 78, "leave the setting out")
+        self.expect(self.train(self.path("no"), choice=["--adapter_name_or_path", whole, "--bias", "all"]), 78, "leave the setting out")
 
     def test_taken_out_of_the_weights(self):
         """The first values are stored once: the same bits after a kill, and at another number of ranks."""
         pissa = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj,v_proj,down_proj", "--lora_dropout", "0",
                  "--init_lora_weights", "pissa_niter_4", "--lora_modules_to_save", "norm"]
         whole, output = self.path("whole"), self.path("out")
-        self.expect(self.train(whole, *CUT, "--save_model_in_checkpoints", lora=pissa, ranks=2), 0)
+        self.expect(self.train(whole, *CUT, "--save_model_in_checkpoints", choice=pissa, ranks=2), 0)
         for name in ("adapter_model.safetensors", "adapter_config.json"):
             self.assertEqual(read_file(whole, "checkpoint-6", name), read_file(whole, name))
         initial = read_file(whole, "initial_adapter", "adapter_model.safetensors")
-        self.train(output, *CUT, lora=pissa, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
-        self.expect(self.train(output, *CUT, lora=pissa, ranks=2), 0, "checkpoint-3")
+        self.train(output, *CUT, choice=pissa, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
+        self.expect(self.train(output, *CUT, choice=pissa, ranks=2), 0, "checkpoint-3")
         self.assertEqual(read_file(output, "initial_adapter", "adapter_model.safetensors"), initial)
         for folder in (self.path("exported"), output):
             if folder != output:
@@ -198,11 +164,11 @@ class Adapters(TrainerTest):
         self.assertEqual((config["r"], config["lora_alpha"], config["init_lora_weights"]), (8, 64, True))
         elsewhere = self.path("elsewhere")
         self.expect(self.train(elsewhere, "--profile", "multi_gpu", "--per_device_train_batch_size", "4", "--resume_from_checkpoint",
-                               os.path.join(whole, "checkpoint-3"), lora=pissa), 0)
+                               os.path.join(whole, "checkpoint-3"), choice=pissa), 0)
         self.assertEqual(read_file(elsewhere, "initial_adapter", "adapter_model.safetensors"), initial)
         os.remove(os.path.join(whole, "initial_adapter", "adapter_model.safetensors"))
         shutil.rmtree(os.path.join(whole, "checkpoint-6"))
-        for command in (lambda: self.train(whole, *CUT, lora=pissa, ranks=2),
+        for command in (lambda: self.train(whole, *CUT, choice=pissa, ranks=2),
                         lambda: run("export", os.path.join(whole, "checkpoint-3"), "--output_dir", self.path("no"))):
             self.expect(command(), 66, "initial_adapter")
 
@@ -219,7 +185,7 @@ class Adapters(TrainerTest):
             for ranks, *layout in layouts:
                 output = self.path(f"{name}-{ranks}")
                 lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "all-linear", *kind]
-                self.expect(self.train(output, *common, *layout, lora=lora, ranks=None if ranks == 1 else ranks), 0)
+                self.expect(self.train(output, *common, *layout, choice=lora, ranks=None if ranks == 1 else ranks), 0)
                 losses.append([step["loss"] for step in read_steps(output)])
             for other in losses[1:]:
                 for ours, one_rank in zip(other, losses[0], strict=True):
@@ -235,7 +201,7 @@ class Adapters(TrainerTest):
                 ("biases", ["--bias", "lora_only"], ["bias", "names"]),
                 ("saved", ["--lora_modules_to_save", "norm"], ["modules_to_save", "names"])):
             with self.subTest(name):
-                self.expect(self.train(self.path(name), "--max_steps", "1", "--save_strategy", "no", lora=["--use_peft", *flags]), 0)
+                self.expect(self.train(self.path(name), "--max_steps", "1", "--save_strategy", "no", choice=["--use_peft", *flags]), 0)
                 self.assertEqual(refusals_of_vllm(self.path(name)), refused)
 
     def test_dora_begins_with_the_outputs_of_the_model(self):
@@ -245,7 +211,7 @@ class Adapters(TrainerTest):
             for dora in ("false", "true"):
                 output = self.path(dropout + dora)
                 self.expect(self.train(output, "--max_steps", "1", "--save_strategy", "no",
-                                       lora=["--use_peft", "--lora_target_modules", "all-linear", "--use_dora", dora, "--lora_dropout", dropout]), 0)
+                                       choice=["--use_peft", "--lora_target_modules", "all-linear", "--use_dora", dora, "--lora_dropout", dropout]), 0)
                 losses.append(read_steps(output)[0]["loss"])
             self.assertEqual(*losses, dropout)
 
@@ -254,7 +220,7 @@ class Adapters(TrainerTest):
         for dropout in ("0", "0.5"):
             output = self.path(dropout)
             self.expect(self.train(output, "--max_steps", "2", "--eval_strategy", "steps", "--eval_steps", "2", "--eval_dataset_name",
-                                   ROWS, lora=["--adapter_name_or_path", self.whole, "--lora_dropout", dropout],
+                                   ROWS, choice=["--adapter_name_or_path", self.whole, "--lora_dropout", dropout],
                                    ), 0)
             losses.append([step["loss"] for step in read_steps(output)])
         self.assertNotEqual(*losses)
@@ -263,7 +229,7 @@ class Adapters(TrainerTest):
 
     def test_a_checkpoint_is_no_model(self):
         checkpoint = os.path.join(self.whole, "checkpoint-3")
-        self.expect_one_message(self.train(self.path("no"), lora=[], model=self.whole), 65, "adapter", "merge")
+        self.expect_one_message(self.train(self.path("no"), choice=[], model=self.whole), 65, "adapter", "merge")
         shutil.copytree(checkpoint, self.path("checkpoint-3"))
         self.expect(self.train(self.path("no"), model=self.path("checkpoint-3")), 65, "adapter")
 
@@ -307,9 +273,9 @@ class Adapters(TrainerTest):
                 ([*start, "--lora_r", "8"], 78, ("lora_r", "leave the setting out")),
                 (["--adapter_name_or_path", MODEL], 66, ("adapter_config.json", "PEFT adapter"))):
             with self.subTest(lora):
-                self.expect(self.train(self.path("no"), lora=lora), code, *words)
+                self.expect(self.train(self.path("no"), choice=lora), code, *words)
                 self.assertFalse(os.path.exists(os.path.join(self.path("no"), "attempt-1")))
-        self.expect(self.train(self.path("no"), lora=start, model=os.path.join(DATA, "models", "llama3-tiny")), 65, "another model")
+        self.expect(self.train(self.path("no"), choice=start, model=os.path.join(DATA, "models", "llama3-tiny")), 65, "another model")
 
     def test_the_plan(self):
         def plan(*flags):

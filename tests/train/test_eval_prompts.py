@@ -25,6 +25,8 @@ PROMPTS = [{"prompt": "The "},
            {"text": "A longer beginning, with more than one sentence. It goes on for a while, over the window of some layers, "
                     "and says little: one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen."}]
 LAYOUTS = [(None, []), (4, ["--profile", "zero3"])]
+# Traces that differ from another of their family in the loss alone, or in its adapters.
+REPEATED = {"mixtral-experts.json", "olmoe-router_aux_loss_coef.json", "qwen3_moe-experts.json"}
 
 
 class EvalPrompts(TrainerTest):
@@ -77,13 +79,14 @@ class EvalPrompts(TrainerTest):
         shutil.copy(os.path.join(folder, "config.json"), copy)
         return copy
 
-    def test_every_family_and_layout(self):
-        for name in sorted(os.listdir(MODELS)):
+    def test_every_family(self):
+        """In one layout each, in turn, and Qwen2 in all: a layout gathers modules and deals prompts, whatever a family computes."""
+        for turn, name in enumerate(sorted(os.listdir(MODELS))):
             model = self.whole(name)
             has_template = AutoTokenizer.from_pretrained(model).chat_template is not None
             prompts = PROMPTS if has_template else [PROMPTS[0], PROMPTS[3]]
             expected = self.expected(model, prompts)
-            for number, (ranks, flags) in enumerate(LAYOUTS):
+            for number, (ranks, flags) in enumerate(LAYOUTS if name == "qwen2-tiny" else [LAYOUTS[turn % len(LAYOUTS)]]):
                 with self.subTest(model=name, flags=flags):
                     self.assertEqual(self.evaluate(model, *flags, ranks=ranks, output=f"{name}-{number}",
                                                    prompts=self.write("some.jsonl", prompts)), expected)
@@ -91,6 +94,8 @@ class EvalPrompts(TrainerTest):
     def test_more_families(self):
         traces = os.path.join(DATA, "family_traces")
         for name in sorted(os.listdir(traces)):
+            if name in REPEATED:
+                continue
             with open(os.path.join(traces, name)) as file:
                 trace = json.load(file)
             model = os.path.join(self.folder, name)

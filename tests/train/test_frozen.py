@@ -3,22 +3,12 @@
 import json
 import os
 import shutil
-import sys
-import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
+from stopped_run import CUT, MODEL, ROWS, StoppedRunTest
+from trainer import read_metrics, read_steps, run
 
-DATA = os.path.join(FOLDER, "..", "parity", "data")
-MODEL = os.path.join(DATA, "models", "qwen2-tiny")
-ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 FREEZE = ["--freeze", r"embed_tokens|layers\.0\.|layers\.1\.mlp"]
-# fp32 files and bf16 in memory: what is written is read again.
-COMMON = ["--dataset_name", ROWS, "--bf16", "true", "--learning_rate", "2e-3", "--max_length", "48", "--max_steps", "6",
-          "--logging_steps", "1", "--save_steps", "3", "--full_determinism"]
-CUT = ["--profile", "zero3", "--cp_size", "2", "--per_device_train_batch_size", "4"]
 
 
 def is_frozen(name):
@@ -35,33 +25,8 @@ def read_model(folder):
             {name: start + entry["data_offsets"][0] for name, entry in header.items()})
 
 
-class Frozen(TrainerTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.model = os.path.join(cls.folder.name, "model")
-        shutil.copytree(MODEL, cls.model)
-        cls.whole = os.path.join(cls.folder.name, "whole")
-        whole = cls.train(cls.whole, *CUT, "--save_model_in_checkpoints", "true", ranks=2)
-        assert whole.returncode == 0, whole.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def train(cls, output, *flags, freeze=FREEZE, model=None, ranks=None, **variables):
-        return run("train", *COMMON, "--model_name_or_path", model or cls.model, *freeze, *flags, "--output_dir", output,
-                   ranks=ranks, **variables)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, self.id(), name)
-
-    def stopped_at_3(self, name="out"):
-        output = self.path(name)
-        shutil.copytree(self.whole, output)
-        shutil.rmtree(os.path.join(output, "checkpoint-6"))
-        return output
+class Frozen(StoppedRunTest):
+    CHOICE = FREEZE
 
     def changed_model(self, tensor):
         """The model with another bit in one tensor."""
@@ -160,7 +125,7 @@ class Frozen(TrainerTest):
                               (["--freeze", FREEZE[1] + "|norm"], ("norm.weight was trained", "have it frozen now")),
                               (["--freeze", FREEZE[1] + "|nothing"], ("freeze: ", "then"))):
             with self.subTest(freeze):
-                self.expect_one_message(self.train(output, *CUT, freeze=freeze, ranks=2), 78, *words)
+                self.expect_one_message(self.train(output, *CUT, choice=freeze, ranks=2), 78, *words)
         self.assertEqual(sorted(os.listdir(output)), before)
 
     def test_a_checkpoint_as_model(self):
@@ -168,12 +133,12 @@ class Frozen(TrainerTest):
         one_step = ("--max_steps", "1", "--save_steps", "1", "--learning_rate", "0", "--bf16", "false")
         # All is trained from here on: what was frozen comes from the base.
         all_trained = self.path("all")
-        self.expect(self.train(all_trained, *one_step, freeze=[], model=checkpoint), 0)
+        self.expect(self.train(all_trained, *one_step, choice=[], model=checkpoint), 0)
         self.assertEqual(read_model(all_trained)[0], read_model(self.whole)[0])
         self.assertEqual(self.inspect(os.path.join(all_trained, "checkpoint-1"))["frozen"]["tensors"], {})
         # Other weights are frozen: the base is the checkpoint, and what lies below it.
         others = self.path("others")
-        self.expect(self.train(others, *one_step, freeze=["--train_only", r"layers\.0\."], model=checkpoint, ranks=2), 0)
+        self.expect(self.train(others, *one_step, choice=["--train_only", r"layers\.0\."], model=checkpoint, ranks=2), 0)
         self.assertEqual(read_model(others)[0], read_model(self.whole)[0])
         exported = self.path("exported")
         self.expect(run("export", os.path.join(others, "checkpoint-1"), "--dtype", "float32", "--output_dir", exported), 0)
@@ -218,7 +183,7 @@ class Frozen(TrainerTest):
                                                         "v_proj.weight")),
                               (["--freeze", "embed_tokens", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], ("new rows",))):
             with self.subTest(freeze):
-                self.expect(self.train(self.path("no"), freeze=freeze), 78, *words)
+                self.expect(self.train(self.path("no"), choice=freeze), 78, *words)
                 self.assertFalse(os.path.exists(os.path.join(self.path("no"), "attempt-1")))
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
 from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
 
 MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
-COMMON = ["--model_name_or_path", MODEL, "--bf16", "false", "--max_length", "48", "--logging_steps", "1",
+COMMON = ["--bf16", "false", "--max_length", "48", "--logging_steps", "1",
           "--per_device_train_batch_size", "2", "--full_determinism"]
 # Adapters differ in every way in which they may; one ends after 4 steps, one after an epoch and a half.
 ADAPTERS = {"small": {"lora_r": 4, "lora_alpha": 8, "learning_rate": 2e-3, "seed": 1, "max_steps": 6,
@@ -24,6 +24,21 @@ ADAPTERS = {"small": {"lora_r": 4, "lora_alpha": 8, "learning_rate": 2e-3, "seed
             "short": {"lora_r": 2, "lora_dropout": 0.0, "learning_rate": 1e-2, "lr_scheduler_type": "cosine",
                       "num_train_epochs": 1.5, "weight_decay": 0.1, "loraplus_lr_ratio": 4,
                       "lora_target_modules": "down_proj"}}
+# Two with magnitudes (DoRA), of which one drops inputs, and one without.
+SCALED = {"small": {"lora_r": 4, "lora_alpha": 8, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.0, "max_steps": 5,
+                    "lora_target_modules": "all-linear"},
+          "wide": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
+                   "lora_target_modules": "q_proj,down_proj", "init_lora_weights": "gaussian"},
+          "short": {"lora_r": 4, "learning_rate": 1e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"}}
+EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
+           "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+           "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
+           "max_position_embeddings": 256, "tie_word_embeddings": False, "router_aux_loss_coef": 0.05, "initializer_range": 0.1}
+BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4,
+                            "lora_target_modules": "q_proj,v_proj"},
+                  "wide": {"lora_r": 8, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
+                           "lora_target_modules": "all-linear"},
+                  "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
 
 
 def read_file(*path):
@@ -41,6 +56,10 @@ def tensors(folder):
         begin, after = entry["data_offsets"]
         found[name] = struct.unpack(f"<{(after - begin) // 4}f", content[end + begin:end + after])
     return found
+
+
+def evaluations(folder):
+    return [line for line in read_metrics(folder) if "eval_loss" in line]
 
 
 class JointAdapters(TrainerTest):
@@ -68,11 +87,11 @@ class JointAdapters(TrainerTest):
                 lines.write(json.dumps({"input_ids": row, "labels": row}) + "\n")
 
     @classmethod
-    def write_adapters(cls, name, **data):
+    def write_adapters(cls, name, of=None, **data):
         path = os.path.join(cls.folder.name, name)
         with open(path, "w") as file:
             file.write("list:\n")
-            for adapter, settings in ADAPTERS.items():
+            for adapter, settings in (of or ADAPTERS).items():
                 own = {"name": adapter, "dataset_name": data.get(adapter, cls.data_of(adapter)), **settings}
                 file.write("  - " + json.dumps(own) + "\n")
         return path
@@ -80,21 +99,23 @@ class JointAdapters(TrainerTest):
     def path(self, name):
         return os.path.join(self.folder.name, self.id(), name)
 
-    def train_together(self, output, *flags, adapters=None, ranks=None, **variables):
-        return run("train", *COMMON, "--adapters", adapters or self.adapters, "--output_dir", output, *flags, ranks=ranks,
-                   **variables)
+    def train_together(self, output, *flags, adapters=None, model=MODEL, ranks=None, **variables):
+        return run("train", "--model_name_or_path", model, *COMMON, "--adapters", adapters or self.adapters, "--output_dir", output,
+                   *flags, ranks=ranks, **variables)
 
-    def train_alone(self, name, output, *flags, ranks=None):
-        own = [word for key, value in ADAPTERS[name].items() for word in (f"--{key}", str(value))]
-        return run("train", *COMMON, "--use_peft", *own, "--dataset_name", self.data_of(name), "--output_dir", output, *flags,
-                   ranks=ranks)
+    def train_alone(self, name, output, *flags, of, model, ranks=None):
+        own = [word for key, value in of[name].items() for word in (f"--{key}", str(value))]
+        return run("train", "--model_name_or_path", model, *COMMON, "--use_peft", *own, "--dataset_name", self.data_of(name),
+                   "--output_dir", output, *flags, ranks=ranks)
 
-    def expect_own_curves(self, *flags, ranks=None):
+    def expect_own_curves(self, *flags, of=None, model=MODEL, ranks=None):
+        of = of or ADAPTERS
         together = self.path("together")
-        self.expect(self.train_together(together, *flags, ranks=ranks), 0)
-        for name in ADAPTERS:
+        adapters = self.write_adapters(f"{self.id()}.yaml", of)
+        self.expect(self.train_together(together, *flags, adapters=adapters, model=model, ranks=ranks), 0)
+        for name in of:
             alone = self.path(name)
-            self.expect(self.train_alone(name, alone, *flags, ranks=ranks), 0)
+            self.expect(self.train_alone(name, alone, *flags, of=of, model=model, ranks=ranks), 0)
             ours = os.path.join(together, name)
             for mine, own in zip(read_steps(ours), read_steps(alone), strict=True):
                 with self.subTest(adapter=name, step=own["step"]):
@@ -103,6 +124,12 @@ class JointAdapters(TrainerTest):
                     for key in ("loss", "entropy", "mean_token_accuracy"):
                         self.assertAlmostEqual(mine[key], own[key], delta=1e-6, msg=key)
                     self.assertAlmostEqual(mine["grad_norm"], own["grad_norm"], delta=1e-5 * max(1, own["grad_norm"]))
+            for mine, own in zip(evaluations(ours), evaluations(alone), strict=True):
+                with self.subTest(adapter=name, evaluation=own["step"]):
+                    for key in ("step", "epoch", "eval_num_tokens"):
+                        self.assertEqual(mine[key], own[key], key)
+                    for key in ("eval_loss", "eval_entropy", "eval_mean_token_accuracy"):
+                        self.assertAlmostEqual(mine[key], own[key], delta=1e-6, msg=key)
             self.assertEqual(read_metrics(ours)[-1]["step"], read_metrics(alone)[-1]["step"])
             self.assertIn("train_runtime", read_metrics(ours)[-1])
             self.assertEqual(read_file(ours, "adapter_config.json"), read_file(alone, "adapter_config.json"))
@@ -118,6 +145,54 @@ class JointAdapters(TrainerTest):
 
     def test_accumulated_and_packed(self):
         self.expect_own_curves("--gradient_accumulation_steps", "2", "--packing", "true", "--activation_policy", "input")
+
+    def test_evaluations_by_steps(self):
+        together = self.expect_own_curves("--eval_strategy", "steps", "--eval_steps", "2", "--eval_on_start", "--eval_dataset_name",
+                                          self.data_of("small"), "--per_device_eval_batch_size", "3", "--profile", "zero3",
+                                          "--cp_size", "2", ranks=4)
+        steps = {name: [line["step"] for line in evaluations(os.path.join(together, name))] for name in ADAPTERS}
+        self.assertEqual([steps["small"], steps["wide"]], [[0, 2, 4, 6], [0, 2, 4]])
+        first = [evaluations(os.path.join(together, name))[0]["eval_loss"] for name in ADAPTERS]
+        self.assertAlmostEqual(evaluations(together)[0]["eval_loss"], sum(first) / len(first), delta=1e-9)
+
+    def test_evaluations_by_epoch_of_own_rows(self):
+        together = self.expect_own_curves("--eval_strategy", "epoch", "--dataset_train_split", "train[:9]",
+                                          "--dataset_test_split", "train[9:]", "--packing", "true")
+        last = [evaluations(os.path.join(together, name))[-1]["eval_loss"] for name in ADAPTERS]
+        self.assertEqual(len(set(last)), len(ADAPTERS))
+
+    def test_magnitudes(self):
+        self.expect_own_curves("--packing", "true", "--activation_policy", "input", of=SCALED)
+
+    def test_magnitudes_in_shards(self):
+        together = self.expect_own_curves("--profile", "zero3", "--sp_size", "2", "--save_steps", "5", of=SCALED, ranks=2)
+        exported = self.path("exported")
+        self.expect(run("export", together, "--output_dir", exported), 0)
+        for name in SCALED:
+            self.assertEqual(read_file(exported, name, "adapter_model.safetensors"),
+                             read_file(together, name, "adapter_model.safetensors"))
+
+    # Two with magnitudes go on from adapters of runs of their own; one begins anew beside them.
+    def test_going_on_from_adapters(self):
+        of = {"short": SCALED["wide"]}
+        for name in ("small", "wide"):
+            self.expect(self.train_alone(name, self.path(f"first-{name}"), of=SCALED, model=MODEL), 0)
+            of[name] = {"adapter_name_or_path": self.path(f"first-{name}"), "learning_rate": 5e-4, "max_steps": 3}
+        self.expect_own_curves("--profile", "zero3", "--sp_size", "2", of=of, ranks=2)
+        self.expect_refusal("list: [{name: a, adapter_name_or_path: %s, lora_r: 3}]" % self.path("first-wide"), "adapter a: lora_r [",
+                            "has another one", flags=["--dataset_name", self.data_of("small")])
+
+    def test_beside_experts(self):
+        os.makedirs(self.path(""))
+        config, model = self.path("config.json"), self.path("model")
+        with open(config, "w") as file:
+            json.dump(EXPERTS, file)
+        self.expect(run("init", "--config_json", config, "--output_dir", model), 0)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(MODEL, file), model)
+        self.expect_own_curves("--router_aux_loss_coef", "0", "--profile", "zero3", "--ep_size", "2", of=BESIDE_EXPERTS, model=model,
+                               ranks=2)
+        self.expect(self.train_together(self.path("out"), model=model), 78, "router_aux_loss_coef = 0.05", "all adapters together")
 
     def test_zero3(self):
         self.expect_own_curves("--profile", "zero3", ranks=2)
@@ -199,9 +274,9 @@ class JointAdapters(TrainerTest):
         self.expect_refusal("list: [{name: a, learning_rate: fast}]", "learning_rate = fast [", "adapter a]", "number")
         self.expect_refusal("list: [{name: a, lora_r: 5000}]", "adapter a: lora_r = 5000",
                             flags=["--dataset_name", self.data_of("small")])
-        for flag, value in (("use_dora", "true"), ("lora_modules_to_save", "lm_head"), ("eval_strategy", "steps"),
-                            ("save_strategy", "epoch"), ("save_model_in_checkpoints", "true"),
-                            ("adapter_name_or_path", "folder")):
+        for flag, value in (("lora_modules_to_save", "lm_head"), ("metric_for_best_model", "loss"),
+                            ("save_strategy", "epoch"), ("load_best_model_at_end", "true"), ("early_stopping_patience", "2"),
+                            ("save_model_in_checkpoints", "true"), ("adapter_name_or_path", "folder")):
             self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])
         self.assertEqual(self.train_together(self.path("out"), adapters="/nowhere.yaml").returncode, 66)
 
@@ -215,7 +290,7 @@ class JointAdapters(TrainerTest):
 
     def test_plan(self):
         def peak(*flags):
-            result = run("plan", *COMMON, *flags, "--gpu", "h100-80", "--json")
+            result = run("plan", "--model_name_or_path", MODEL, *COMMON, *flags, "--gpu", "h100-80", "--json")
             self.expect(result, 0)
             return json.loads(result.stdout)["memory_bytes"]
 

@@ -1,5 +1,5 @@
-// One step of a Trainer by itself: what it counts and adds up, and what becomes of a step whose
-// numbers go bad. A row with a weight that is no number makes them so.
+// One step of a Trainer: its counts and sums, and a step with a loss that is not finite, by a row
+// whose weight is NaN.
 #include "ringshard/train/trainer.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -52,7 +52,7 @@ struct Run {
           rows(make_rows(goes_bad ? std::optional(num_ranks()) : std::nullopt)),
           model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
                 {.shape = {.shard = num_ranks()}, .cuts = {.optimizer = true, .gradients = true}}),
-          sampler(data::sampler_options(config, rows, model.mesh.shape())),
+          sampler(data::sampler_options(config, rows, model.mesh.shape().data())),
           loader(rows, sampler, model.mesh.data_rank(), 1),
           optimizer(optim::make_optimizer(model.zero, config.training)),
           trainer(with_patience(max_skipped), test::world(), model.mesh, loader, model.transformer,

@@ -1,6 +1,6 @@
 // Drives a tokenizer for the tests in Python:
 //   tokenizer_tool tokenizer.json < requests.jsonl > answers.jsonl
-// A request is {"text": ...} or {"decode": [ids]}; what goes wrong comes back as {"error": ...}.
+// A request is {"text": ...} or {"decode": [ids]}; a failure is {"error": ...}.
 // Of a folder instead of a file, the first answer holds what stands beside the tokenizer.
 //   tokenizer_tool tokenizer.json --speed N < lines    times N rounds over the lines of the input
 //   tokenizer_tool tokenizer.json --memory 1           what the process holds after loading

@@ -23,8 +23,8 @@ struct Mask {
 // can be: half the square of the length without a window.
 double visible_pairs(double length, const Mask& mask);
 
-// Queries and keys that meet, neighbours in the uncut list: offsets in what a rank holds, and all
-// of one document.
+// A rectangle of adjacent queries and adjacent keys of one document that attend to each other:
+// offsets in the tokens that this rank holds.
 struct Tile {
     int64_t q;
     int64_t k;
@@ -47,10 +47,10 @@ struct KeyExchange {
     bool operator==(const KeyExchange&) const = default;
 };
 
-// The calls of a GPU's kernels for the tiles of a plan.
+// The kernel calls of a GPU for the tiles of a plan.
 struct PreparedTiles;
 
-// The tiles of one step, and their calls where they are prepared.
+// The tiles of one step, with their prepared kernel calls, if any.
 struct StepTiles {
     StepTiles(std::span<const Tile> of_step, const PreparedTiles* calls = nullptr)
         : tiles(of_step), prepared(calls) {}
@@ -60,7 +60,7 @@ struct StepTiles {
     const PreparedTiles* prepared;
 };
 
-// What follows from the steps of a plan, and takes no part in comparing plans.
+// Derived from the steps of a plan, so that comparing two plans ignores it.
 struct PreparedSteps {
     std::vector<std::shared_ptr<const PreparedTiles>> steps{};
     bool operator==(const PreparedSteps&) const { return true; }
@@ -70,8 +70,8 @@ struct PreparedSteps {
 // every layer with that mask.
 struct Plan {
     int64_t num_tokens = 0;  // of this ring rank
-    // At step s the rank meets the keys of the rank s places before it. With an exchange there are
-    // two steps: its own keys, and those that it received, rank after rank.
+    // At step s the rank attends to the keys of the rank s places before it. With an exchange there
+    // are two steps: its own keys, and those that it received, rank after rank.
     std::vector<std::vector<Tile>> steps;
     // Every query and every key is in one tile only, so that results are written and not merged:
     // true of any documents where a rank holds all of the list.

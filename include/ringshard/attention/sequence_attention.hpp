@@ -25,15 +25,14 @@ std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
 // Every number of ranks that can share them, ascending.
 std::vector<int64_t> ulysses_sizes(const HeadCounts& heads);
 
-// Copies what a GPU's kernels need to know of a batch to the device once for all layers: where
-// documents begin. Does nothing for the CPU.
+// Copies the document starts of a batch to the GPU, once for all layers. Does nothing on the CPU.
 void prepare_plans(std::vector<Plan>& plans, at::Device device);
 
 // How context-parallel ranks exchange keys, values and heads.
 struct ContextParallelOptions {
     // Keys and values of ring ranks. rotate: one rank's shard at a time moves round the ring while
     // the tiles of the one before are computed. all_gather: all at once, with the memory of all.
-    // Where a window is narrow, neither: ranks exchange what they need.
+    // With a narrow window neither: ranks exchange the keys that they need.
     enum class Keys { rotate, all_gather };
     Keys keys = Keys::rotate;
     // The type in which Ulysses ranks exchange heads; by default the type of the computation.
@@ -47,8 +46,8 @@ struct KeyValueCache {
     at::Tensor places{};  // [t] int64: where the tokens of the next pass go
 };
 
-// The sinks of a layer, [h]: a score of each query head that takes part in its softmax and brings
-// no value. A layer without sinks has undefined tensors.
+// The attention sinks of a layer, [h]: a score of each query head in the denominator of its
+// softmax, without a value. A layer without sinks has undefined tensors.
 struct Sinks {
     at::Tensor scores{};
     at::Tensor gradient{};  // fp32, to be added to; undefined: the sinks are frozen
@@ -63,8 +62,8 @@ struct GradientFinish {
 
 // Exact causal attention within documents, over a sequence that is split over the ranks of a ring
 // and of Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out,
-// and in between the queries of a ring rank meet the keys and values of all. One rank is the case
-// without exchange.
+// and in between the queries of a ring rank attend to the keys and values of all ring ranks. A
+// single rank exchanges nothing.
 class SequenceAttention {
 public:
     // planned: the type of the device that tensors without numbers (meta) stand for.
@@ -100,7 +99,7 @@ public:
     bool can_be_recorded(const Plan& plan) const;
 
 private:
-    // How the keys of other ranks are met.
+    // Returns the implementation that brings the keys of other ranks.
     template <class Way>
     Way* way_of(const Plan& plan, Way& ring, Way& gathered, Way& exchanged) const {
         if (plan.exchange) return &exchanged;

@@ -39,13 +39,13 @@ struct DeltaWeights {
     at::Tensor conv;  // [convolved, 1, rows_before + 1]
     ops::DecayWeights decay;
     at::Tensor conv_bias{};  // [convolved]
-    at::Tensor skip{};       // [value heads]: so much of its value each token adds to what it reads
+    at::Tensor skip{};  // [value heads]: the share of its value that each token adds to its output
 };
 
 // A causal convolution and linear attention, exact within documents, over a sequence that is split
 // as that of SequenceAttention. Ulysses exchanges tokens for heads. Each rank of a ring makes a map
 // of each of its stretches; all exchange these, and each finds the states in which its stretches
-// begin: what is sent does not grow with the tokens.
+// begin. The bytes sent do not grow with the tokens.
 class SequenceDelta {
 public:
     // exchange: the type in which Ulysses ranks exchange heads; by default that of the computation.

@@ -7,7 +7,7 @@
 
 namespace ringshard {
 
-// The process environment as it was when the program began: a value, so that what reads it can be
+// The process environment as it was when the program began: a value, so that its readers can be
 // tested, and nothing reads it behind anyone's back.
 class Environment {
 public:

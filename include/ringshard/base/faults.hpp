@@ -30,9 +30,10 @@ public:
 
     // Call when the program reaches `point`. May not return.
     void reach(std::string_view point);
-    // The same where `file` is written: returns how the write is to fail, if it is.
+    // As above, before a write to `file`: returns the failure that the test wants of this write, if
+    // any.
     std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
-    // The same for numbers: how a test wants one of them corrupted.
+    // Returns how the test wants a number corrupted at `point`.
     enum class Corruption { none, flip, nan };
     Corruption corruption_at(std::string_view point);
 

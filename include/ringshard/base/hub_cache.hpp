@@ -26,7 +26,7 @@ public:
                                                  const std::string& revision,
                                                  const std::string& setting) const;
 
-    // Where `datasets` keeps what it has converted to Arrow.
+    // The folder in which `datasets` keeps the Arrow files that it has made.
     const std::filesystem::path& datasets() const { return datasets_; }
     // ~/.cache/huggingface or HF_HOME.
     const std::filesystem::path& home() const { return home_; }

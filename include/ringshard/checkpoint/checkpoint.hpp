@@ -23,7 +23,7 @@ struct Progress {
     int64_t step = 0;
     data::LoaderState data;
     int64_t num_tokens = 0;
-    // Of each of the adapters that train together, in their order; empty for other runs.
+    // The positions of the adapters that train together, in their order; empty for other runs.
     struct OfAdapter {
         data::LoaderState data;
         int64_t num_tokens = 0;

@@ -28,7 +28,7 @@ using EngineEntry = int(const CommandContext&);  // the exit code of this rank
 // `torch` is what find_libtorch() found.
 std::function<EngineEntry> load_engine(const std::filesystem::path& torch);
 
-// The second entry point, for what needs LibTorch and no MPI.
+// The second entry point, for commands that need LibTorch and no MPI.
 struct PlanContext {
     const config::Settings& settings;
     const Environment& environment;

@@ -15,6 +15,7 @@ struct PlanArgs {
     std::optional<int64_t> nodes{};  // else as many as the ranks need, eight to a node
     std::string device = "cpu";      // a name or a file: plan/devices.hpp
     std::string interconnect{};      // "nvlink+ib400"; empty: what is usual with the device
+    int64_t documents = 1;           // in a row, equally long
     bool finds_longest = false;      // the longest row that fits
     bool suggests = false;           // layouts, the best first
     std::string curves{};            // a folder for what becomes of it on more ranks

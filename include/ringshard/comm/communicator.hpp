@@ -38,8 +38,8 @@ public:
     virtual Pending reduce_scatter(at::Tensor out, at::Tensor in) = 0;
     // Copies part p of rank r's `in` into part r of rank p's `out`.
     virtual Pending all_to_all(at::Tensor out, at::Tensor in) = 0;
-    // The same with parts of any numbers of rows, in the order of ranks: `received[r]` on this rank
-    // equals rank r's `sent` for this rank.
+    // An all_to_all whose parts have any number of rows, in the order of ranks: `received[r]` on
+    // this rank equals rank r's `sent` for this rank.
     virtual Pending all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
                                       RowCounts sent) = 0;
     virtual Pending shift(std::vector<Exchange> exchanges) = 0;

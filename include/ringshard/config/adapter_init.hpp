@@ -12,7 +12,7 @@ namespace ringshard::config {
 struct AdapterInit {
     enum class Kind { uniform, normal, pissa, olora };
     Kind kind = Kind::uniform;
-    // Of a PiSSA with a randomised decomposition, in place of an exact one.
+    // PiSSA: the iterations of a randomised decomposition; unset: an exact one.
     std::optional<int64_t> iterations{};
 
     bool takes_from_weights() const { return kind == Kind::pissa || kind == Kind::olora; }

@@ -4,23 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "ringshard/attention/sequence_partition.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/data/sample_order.hpp"
-#include "ringshard/mesh/mesh.hpp"
-#include "ringshard/model/token_batch.hpp"
 
 namespace ringshard::data {
-
-// Returns this rank's part of a micro-batch, on its device. Pads the batch with a document without
-// targets, so that it divides. With a number of the step, the tokens have keys of dropout: a
-// function of it, of the row in the dataset and of the place in the row.
-model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
-                              std::span<const attention::Mask> masks,
-                              std::optional<uint64_t> dropout_of_step = {});
-
-// Returns the tokens of each rank of the sequence group.
-attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape);
 
 // Position of a run in the data: samples done in the current epoch, over all data ranks. It stays
 // valid at any number of ranks with the same global batch.

@@ -6,7 +6,6 @@
 
 #include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/rows.hpp"
-#include "ringshard/mesh/mesh_shape.hpp"
 
 namespace ringshard::config {
 struct Config;
@@ -36,7 +35,7 @@ struct SamplerOptions {
 };
 
 SamplerOptions sampler_options(const config::Config& config, const Rows& rows,
-                               const mesh::MeshShape& shape);
+                               int64_t num_data_ranks);
 
 // Row numbers in the order of one epoch, made divisible. Every rank holds them: 4 bytes a row (8
 // from 2^31 rows on), also during the shuffle; none for sequential order.

@@ -43,7 +43,7 @@ public:
 
     // The ranks that share the experts of one copy of the model.
     comm::Communicator& experts() const { return *experts_; }
-    // Those of the zero group, and of the world, that hold the same experts.
+    // The ranks of the zero group, and of the world, that hold the same experts as this one.
     comm::Communicator& expert_zero() const { return expert_zero_ ? *expert_zero_ : *zero_; }
     comm::Communicator& expert_world() const { return expert_world_ ? *expert_world_ : *world_; }
 
@@ -57,7 +57,7 @@ private:
     std::unique_ptr<comm::Communicator> zero_;
     std::unique_ptr<comm::Communicator> world_;
     std::unique_ptr<comm::Communicator> experts_;
-    // Where experts are shared; else all ranks hold the same.
+    // Only with shared experts; without, all ranks hold the same experts.
     std::unique_ptr<comm::Communicator> expert_zero_;
     std::unique_ptr<comm::Communicator> expert_world_;
 };

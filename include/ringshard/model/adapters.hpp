@@ -52,13 +52,14 @@ inline constexpr const char* adapter_weights_name = "adapter_model.safetensors";
 // The text of a checkpoint's state that holds adapter_config.json.
 inline constexpr const char* adapter_text = "adapter";
 
-// Reads adapter_config.json. Fails where a field asks for what is not served. `file`: for messages.
+// Reads adapter_config.json. Fails if a field asks for an unsupported feature. `file`: for
+// messages.
 Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::string& file);
 // Returns adapter_config.json as PEFT writes it. `base`: the model's name or folder.
 std::string print_adapter_config(const LoraConfig& config, const std::string& base);
 
-// Returns the same of the adapter that is written in place of one that began as a part of the
-// weights (InitialAdapter): of twice the rank and the same scale.
+// Returns the configuration of the adapter that is written in place of one that began as a part of
+// the weights (InitialAdapter): twice the rank, and the same scale.
 std::string widened_adapter_config(const std::string& text);
 
 // Adds adapters to the linear layers that the configuration names, and freezes all weights of the

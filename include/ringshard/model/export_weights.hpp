@@ -31,11 +31,11 @@ struct ExportForm {
     // Of an adapter that began as a part of the weights: it is written beside the whole weights.
     const InitialAdapter* initial = nullptr;
     // Of an adapter among those that train together: which one, and its name.
-    struct JointAdapter {
+    struct WrittenAdapter {
         size_t number;
         std::string name;
     };
-    std::optional<JointAdapter> joint{};
+    std::optional<WrittenAdapter> joint{};
     std::vector<Constant> constants{};  // of the model, written beside its weights
 
     StoredType type_of(const shard::FlatUnit& unit) const {

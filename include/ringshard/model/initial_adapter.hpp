@@ -26,7 +26,7 @@ public:
     static comm::Agreed<InitialAdapter> open(const std::filesystem::path& folder,
                                              const ModelSpec& spec, const comm::Group& group);
 
-    // Of all elements, at any number of ranks.
+    // Hashes all elements; does not depend on the number of ranks.
     const std::string& hash() const { return hash_; }
     const StoredModel& stored() const { return stored_; }
 

@@ -26,9 +26,15 @@ ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number);
 // The name that a tensor of an adapter has in a run of its own: without the adapter's name.
 std::string own_name(const std::string& tensor, const std::string& adapter);
 
-// Returns a reader of all weights: those of adapters are first values, as with_adapters() has them,
-// of `starts`; the others come from `model`. The arguments must outlive it.
+// How an adapter begins: with the numbers of a file, or anew.
+struct JointOrigin {
+    AdapterStart start{};
+    std::optional<StoredModel> stored{};
+};
+
+// Returns a reader of all weights: those of each adapter as with_adapters() has them, the others
+// from `model`. The arguments must outlive it.
 shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
-                                      const std::vector<AdapterStart>& starts);
+                                      const std::vector<JointOrigin>& origins);
 
 }  // namespace ringshard::model

@@ -14,7 +14,7 @@
 
 namespace ringshard::model {
 
-// The names of the parameters outside of the blocks, without ".weight", and what stands before the
+// The names of the parameters outside of the blocks, without ".weight", and the prefix of the
 // number of a block.
 struct ParameterNames {
     std::string embedding = "model.embed_tokens";
@@ -23,7 +23,7 @@ struct ParameterNames {
     std::string head = "lm_head";
 };
 
-// A tensor without dimensions.
+// A stored scalar: a tensor without dimensions.
 struct Constant {
     std::string name;
     float value;
@@ -60,7 +60,7 @@ struct ModelSpec {
     // The field of config.json that describes it; empty where its fields lie at the top.
     std::string text_config;
     bool is_stored_quantised = false;  // in FP8 or MXFP4: scales multiply the matrices
-    // Numbers that every model of the architecture has among its tensors, and that nothing trains.
+    // Untrained scalars that every model of the architecture stores as tensors.
     std::vector<Constant> constants{};
     // Files may hold blocks behind the last one, which are no part of the model.
     bool ignores_further_blocks = false;
@@ -92,7 +92,7 @@ struct ModelSpec {
 };
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);
-// The same in two steps: a file is read once for a whole job.
+// read_model_spec() in two steps, so that a job reads the file once.
 Expected<std::string> read_config_json(const std::filesystem::path& config_json);
 Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
                                      const std::string& text);

@@ -28,7 +28,7 @@ struct Operations {
         double numbers_of_weights = 0;
     };
     InFp8 in_fp8{};
-    // Of a query and a key that it sees, in all blocks of a mask.
+    // For one query and one key that it sees, in all blocks with a mask.
     struct OfPair {
         double attention = 0;
         double attention_again = 0;  // the part of it that the backward pass recomputes

@@ -16,7 +16,7 @@
 
 namespace ringshard::model {
 
-// Those that weights may have, then those of tensors that pass through unchanged.
+// First the types of weights, then types of tensors that pass through unchanged.
 enum class StoredType {
     fp32,
     bf16,
@@ -55,7 +55,7 @@ public:
     static comm::Agreed<StoredModel> open(const std::filesystem::path& folder,
                                           const comm::Group& group);
 
-    // The same of one file. Collective over the group.
+    // Opens one file instead of a folder. Collective over the group.
     static comm::Agreed<StoredModel> open_file(const std::filesystem::path& file,
                                                const comm::Group& group);
 
@@ -121,7 +121,7 @@ private:
 
     std::optional<File> output_;
     std::optional<Failure> failure_;  // the first one
-    int64_t end_ = 0;                 // of what was written, in bytes
+    int64_t end_ = 0;                 // of the bytes written
     std::vector<TensorEntry> entries_;
     size_t entry_ = 0;
     int64_t written_of_entry_ = 0;

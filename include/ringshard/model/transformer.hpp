@@ -41,11 +41,13 @@ struct Chunks {
     int64_t head = 256;
     int64_t mlp = 2048;
     int64_t rows_of_expert = 64;
+    bool operator==(const Chunks&) const = default;
 };
-inline Chunks chunks_of(c10::DeviceType device) {
-    if (device == c10::DeviceType::CUDA) return {.head = 4096, .mlp = 8192, .rows_of_expert = 512};
-    return {};
-}
+// On a GPU the largest powers of two, within limits, at which logits take no more than a 32nd of
+// the memory of the device, and rows of the MLP no more than a 64th: every chunk reads and writes
+// the gradient of a weight. `memory_bytes`: the same on all ranks; 0: unknown.
+Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType device,
+                 double memory_bytes);
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
 // released, and when. The model knows nothing of how a profile shards its units.
@@ -60,6 +62,7 @@ public:
         // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
         // is given.
         const ops::Gemms* gemms = nullptr;
+        double device_memory = 0;  // chunks_of()'s
         // Where activations are offloaded; nullptr: they stay in memory.
         offload::OffloadStore* activations = nullptr;
         // For blocks of batches whose shape comes again; not beside an offload store for
@@ -67,7 +70,7 @@ public:
         Recorder* recorder = nullptr;
         // The type of the device that tensors without numbers (meta) stand for.
         std::optional<c10::DeviceType> planned_device{};
-        // Those of the device, where none are given.
+        // chunks_of() the device, where none are given.
         std::optional<Chunks> chunks{};
         // Called when a phase begins: "forward of block 3".
         std::function<void(const std::string&)> on_phase{};

@@ -21,7 +21,7 @@ namespace ringshard::model {
 std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec& spec,
                                      const std::vector<shard::FlatUnit>& units);
 
-// The same of some of the model's units: of others the file may hold anything.
+// Checks some units of the model; the file may hold anything for the others.
 std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSpec& spec,
                                         const std::vector<shard::FlatUnit>& units);
 

@@ -4,8 +4,7 @@
 
 namespace ringshard::ops {
 
-// How much of a state each token keeps, and how far it moves what the state answers: of each value
-// head, fp32.
+// For each token and value head: the decay of the state, and the step of the delta rule. fp32.
 struct DeltaGates {
     at::Tensor log_decay;  // [t, h]: -e^log_rate softplus(a + bias)
     at::Tensor beta;       // [t, h]: sigmoid(b)
@@ -48,7 +47,7 @@ struct NormOfGated {
     int64_t groups;  // divides w
 };
 at::Tensor norm_of_gated(const at::Tensor& x, const at::Tensor& gate, const NormOfGated& norm);
-// As gated_norm_backward.
+// As gated_norm_backward().
 at::Tensor norm_of_gated_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& gate,
                                   const NormOfGated& norm, const at::Tensor& d_gate,
                                   const at::Tensor& d_weight);

@@ -6,18 +6,19 @@
 
 #include "ringshard/ops/stretch.hpp"
 
-// Linear attention with a state S [dk, dv] of each head. A token first lets it decay, S = e^g S,
-// then changes it and reads. Computed in fp32, in chunks of 64 tokens: the time is linear in their
-// number.
+// Linear attention with a state S [dk, dv] for each head. Each token first scales it down, S = e^g
+// S, then updates it and reads it. Computed in fp32, in chunks of 64 tokens: the time is linear in
+// the tokens.
 namespace ringshard::ops {
 
-// The gated delta rule moves what the state answers to a key towards the value,
+// The gated delta rule moves S^T k, the value that the state holds for a key, towards the new
+// value,
 //     S += k (beta (v - S^T k))^T,  o = S^T q / sqrt(dk),
 // with queries and keys of length 1. The additive rule, that of Mamba2, adds the value:
 //     S += k (beta v)^T,  o = S^T q.
 enum class StateRule { delta, additive };
 
-// Rows of tokens, in stretches that begin with the states that they are given.
+// Rows of tokens, in stretches (Stretch), each with a state to begin with.
 struct DeltaHeads {
     at::Tensor q;          // [t, key heads, dk], fp32 or bf16
     at::Tensor k;          // [t, key heads, dk]
@@ -39,7 +40,7 @@ struct DeltaStates {
 };
 at::Tensor make_between(const DeltaHeads& heads, std::span<const Stretch> stretches);
 
-// Returns what the tokens read: [t, value heads, dv], of the type of v.
+// Returns the outputs o of the tokens: [t, value heads, dv], in the type of v.
 at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
                       const DeltaStates& states = {});
 // Writes the gradients of the heads, fp32. `states` has `first` and `between` of the forward pass.
@@ -51,7 +52,7 @@ void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stret
 // beside B, [stretches, value heads, dk, dk + dv]. Of the additive rule A is one number, which
 // stands in each row: [..., dk, 1 + dv].
 at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> stretches);
-// The same of the gradients of states, from the end of a stretch to its beginning.
+// As delta_rule_maps(), for gradients of states, from the end of a stretch to its beginning.
 at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Stretch> stretches,
                                     const at::Tensor& d_out);
 

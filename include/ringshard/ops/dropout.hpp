@@ -17,5 +17,7 @@ struct DropoutMask {
 // Returns x with the dropped elements 0 and the others divided by 1 - probability. The same of a
 // gradient is its backward pass.
 at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask);
+// into += dropout(x).
+void add_dropout(const at::Tensor& into, const at::Tensor& x, const DropoutMask& mask);
 
 }  // namespace ringshard::ops

@@ -34,7 +34,7 @@ struct AdamWBuffers {
     at::Tensor second_moment;
     at::Tensor gradient;      // is cleared
     at::Tensor copy;          // gets the new weights rounded to bf16; may be undefined
-    int64_t first_place = 0;  // of the range in what all ranks hold together
+    int64_t first_place = 0;  // of the range, in the tensor of all ranks together
 };
 // One update in one pass over the memory: with the copy and the clearing in passes of their own, it
 // takes 1.3 times as long.

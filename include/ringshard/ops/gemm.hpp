@@ -60,6 +60,10 @@ public:
     // c = a b, c fp32, whatever was there. MKL adds to zeros faster than it writes, so the default
     // does that.
     virtual void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b);
+    // c += a b, all of one type, rounded once; by default of bf16, twice.
+    virtual void accumulate(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b);
+    // True if accumulate() makes no tensor of the size of c.
+    virtual bool accumulates(at::ScalarType type) const { return type == at::kFloat; }
     // Bytes of tensors that a product takes while it runs, beside its matrices.
     virtual int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const = 0;
 };

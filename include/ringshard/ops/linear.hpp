@@ -12,15 +12,25 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
                   const at::Tensor& bias = {});
 
 // y = addend + x w^T + bias, addend [t, out]. On a GPU the product adds it, and rounds the sum
-// once.
+// once. into [t, out]: takes y; undefined: a new tensor does.
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, const at::Tensor& addend);
+                      const at::Tensor& bias, const at::Tensor& addend,
+                      const at::Tensor& into = {});
+// Returns addend + y, in `into`, or if that is undefined in place of y.
+at::Tensor add_into(at::Tensor y, const at::Tensor& addend, const at::Tensor& into);
 // Whether products on the device of this tensor add without a pass of their own.
 bool products_add(const at::Tensor& tensor);
 
 // dx = dy w.
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight);
+
+// y += x w^T, and dx += dy w, in the type of the rows: for weights of few columns or rows, whose
+// products cost less than a pass over the result.
+void add_linear(const Gemms& gemms, const at::Tensor& y, const at::Tensor& x,
+                const at::Tensor& weight);
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor& dx, const at::Tensor& dy,
+                               const at::Tensor& weight);
 
 // d_weight += dy^T x, d_weight fp32; `begins`: d_weight = dy^T x, whatever was there. Undefined:
 // the weight is frozen, and nothing is computed.

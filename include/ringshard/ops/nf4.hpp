@@ -39,8 +39,7 @@ inline constexpr std::array<float, 16> nf4_values{
 const std::array<float, 256>& nf4_scale_values();
 
 // Quantises consecutive blocks of a matrix; the last one may be short, if the matrix ends with it.
-// Of two codes in a byte the first one has the higher bits; the rest of a short block is codes of
-// 0.
+// A byte holds two codes, the first in the higher bits; the rest of a short block is codes of 0.
 void quantize_nf4(std::span<const float> weights, std::span<uint8_t> codes,
                   std::span<float> scales);
 

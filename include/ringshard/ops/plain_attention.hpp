@@ -19,7 +19,7 @@ struct PlainAttention {
     Band band;
     ScoreForm form{};
 };
-// Of the type of q.
+// Both are of the type of q.
 SeenKeys plain_attention(const PlainAttention& input);
 
 struct PlainGradients {

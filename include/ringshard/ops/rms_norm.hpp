@@ -31,8 +31,10 @@ at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms);
 
 // Adds to dx [t, w] and to d_weight [w], fp32; d_weight undefined: the weight is frozen.
+// makes_normed: writes y over dy, to the bit that of rms_norm().
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight);
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight,
+                       bool makes_normed = false);
 
 // The same for each head by itself. Heads first, first + 1, ... of every row; d is the width of a
 // head and of the weight.

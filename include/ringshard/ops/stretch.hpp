@@ -4,7 +4,7 @@
 
 namespace ringshard::ops {
 
-// Neighbouring tokens of one document: rows of what a rank holds.
+// Adjacent tokens of one document: a range of the rows that this rank holds.
 struct Stretch {
     int64_t begin;
     int64_t length;

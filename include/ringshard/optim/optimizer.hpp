@@ -39,7 +39,7 @@ public:
     // adapters decay, other vectors do not. One update for each of Zero::num_adapters(); the
     // weights of an adapter without one stay as they are.
     void step(shard::Zero& zero, std::span<const std::optional<Update>> updates);
-    // The same for all weights, with weight_decay and loraplus_lr_ratio of the settings.
+    // step() for all weights, with weight_decay and loraplus_lr_ratio of the settings.
     void step(shard::Zero& zero, double learning_rate, double gradient_scale);
 
     // Counts a step that changed no weight: bias corrections follow the steps of the run.
@@ -62,7 +62,7 @@ protected:
         std::vector<at::Tensor> states;  // in the order of states()
         at::Tensor gradient;             // fp32; the update clears it
         at::Tensor rounded;              // gets the new weights in bf16; undefined: none
-        // Of the first element of the slice, among all trained weights, or among those of one
+        // The number of the slice's first element among all trained weights, or among those of one
         // adapter.
         int64_t first_place;
         double weight_decay;

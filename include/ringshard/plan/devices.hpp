@@ -33,14 +33,16 @@ struct Device {
     // Products in FP8 as a multiple of those in bf16; 0 if the device has none. On the host they
     // are products of rounded numbers in bf16.
     double fp8_products = 1;
+    // Of the rate of attention, where many documents share a call.
+    double packed_attention_share = 1;
     double loss_logits = 0;  // logits per second, with their gradients
     double optimizer_bytes = 0;
     double host_copy_bytes = 0;  // into the memory of the host
     double scratch_bytes = 0;    // to and from offload files
     double link_bytes = 0;       // from a rank to others of its node
     double network_bytes = 0;    // from a rank to other nodes
-    // Of a node: the bytes of a checkpoint that its ranks together write per second while other
-    // nodes write; its memory; the free space for offload files.
+    // For a node: bytes of a checkpoint that its ranks together write per second while other nodes
+    // write; its memory; its free space for offload files.
     double save_bytes = 0;
     double host_memory = std::numeric_limits<double>::infinity();
     double scratch_room = std::numeric_limits<double>::infinity();

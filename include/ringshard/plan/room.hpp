@@ -8,8 +8,8 @@
 
 namespace ringshard::plan {
 
-// The bytes that a rank holds in the memory of its device. On the CPU what lies in the host's
-// memory is beside it.
+// The bytes that a rank holds in the memory of its device. On the CPU this includes the staging
+// buffers and the copy of a save.
 int64_t held_bytes(const StepPlan& plan, const Device& device);
 
 // Something there is too little of.

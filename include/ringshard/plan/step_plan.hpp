@@ -27,6 +27,8 @@ struct Question {
     // through both.
     int64_t most_tokens = int64_t{1} << 20;
     int64_t most_micro_batches = 4;  // plans of more follow in the same way
+    double device_memory = 0;        // bytes, for model::chunks_of()
+    int64_t documents = 1;  // in a row, equally long: for the time alone, memory is that of one
 };
 
 // The bytes that this rank sends over a group in a step.
@@ -44,11 +46,12 @@ struct StepPlan {
     int64_t host_bytes() const { return memory.staging + memory.save_copy; }
     std::string peak_at;  // the moment of the step
     std::vector<Traffic> traffic;
-    int64_t scratch_bytes = 0;     // of what is kept in files
-    int64_t moved_bytes = 0;       // written and read there in a step
-    int64_t saved_bytes = 0;       // that this rank writes of a checkpoint
-    int64_t checkpoint_bytes = 0;  // of all ranks
-    int64_t imaginary_tokens = 0;  // that the simulated steps had: the cost of this plan
+    int64_t scratch_bytes = 0;          // of what is kept in files
+    int64_t offloaded_activations = 0;  // bytes of their store, which the above counts too
+    int64_t moved_bytes = 0;            // written and read there in a step
+    int64_t saved_bytes = 0;            // that this rank writes of a checkpoint
+    int64_t checkpoint_bytes = 0;       // of all ranks
+    int64_t imaginary_tokens = 0;       // that the simulated steps had: the cost of this plan
 };
 
 // Takes the step with tensors that have sizes and no numbers, through the program's own schedule

@@ -30,7 +30,7 @@ struct RunStatus {
     std::optional<double> seconds_left{};
 };
 RunStatus read_run_status(const std::filesystem::path& run);
-// The same if its metrics are already in memory; they may be empty.
+// As above, with metrics that are already in memory; they may be empty.
 RunStatus read_run_status(const std::filesystem::path& run, const MetricsLog& log);
 
 // The best logged value of a metric, with its step.

@@ -10,7 +10,7 @@
 
 namespace ringshard::shard {
 
-// The unit of work on what a rank holds: a range of one unit's flat buffer.
+// The unit of work on the shards of a rank: a range of one unit's flat buffer.
 struct Chunk {
     size_t unit;
     Range range;

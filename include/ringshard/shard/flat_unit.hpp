@@ -18,9 +18,9 @@ struct TensorSpec {
     std::vector<int64_t> shape;
 };
 
-// The numbers with which a tensor begins where a model is made without weights of its own: normally
-// distributed with the deviation of the model, all the same, logarithms of uniform numbers from
-// 0.01 to 16 or of 1, 2, 3 and so on, or the number whose softplus is 0.8 or 0.3.
+// The initial values of a tensor in a model with random weights: normally distributed with the
+// deviation of the model, constant, logarithms of uniform numbers from 0.01 to 16 or of 1, 2, 3 and
+// so on, or the number whose softplus is 0.8 or 0.3.
 enum class InitialValues {
     normal,
     ones,
@@ -124,7 +124,7 @@ public:
     size_t module() const { return module_; }
     int64_t size() const { return size_; }  // elements, filled up; bytes in four bits
     int64_t num_sections() const { return kind_.num_sections; }
-    // Elements of what a rank computes with: all, unless the unit has sections.
+    // Elements that a rank gathers and computes with: all, unless the unit has sections.
     int64_t section_size() const { return size_ / kind_.num_sections; }
     // In the order of the buffer, which they fill; three of each adapter.
     const std::vector<UpdateRange>& update_ranges() const { return update_ranges_; }
@@ -133,7 +133,7 @@ public:
     Range adapter_range(size_t adapter) const {
         return {update_ranges_[3 * adapter].range.begin, update_ranges_[3 * adapter + 2].range.end};
     }
-    // Of the first adapter.
+    // The ends of the ranges of the first adapter, or of the only one.
     int64_t matrices_end() const { return update_ranges_[0].range.end; }
     int64_t decaying_end() const { return update_ranges_[1].range.end; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
@@ -146,7 +146,8 @@ public:
     // stand for.
     at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const;
 
-    // By groups: whose gradients begin with a product. And the rest of the buffer.
+    // Returns, for each group, whether a product writes the first values of its gradient; and the
+    // ranges of the buffer without such a group.
     const std::vector<bool>& begun_by_products() const { return begun_by_products_; }
     std::vector<Range> begun_with_zeros() const;
 
@@ -223,8 +224,8 @@ public:
         const FlatUnit* unit;
         at::Tensor flat;
         at::ScalarType type = at::kFloat;  // of weights that lie in four bits
-        // Of gradients: the groups, by their numbers, to which nothing was added so far, so that
-        // old numbers lie there. Null if no group waits for its first product.
+        // For gradients: true for each group whose buffer still has old values, since nothing was
+        // added in this step. Null if there is no such group.
         std::vector<bool>* unbegun = nullptr;
     };
     UnitTensors(const FlatUnit& unit, at::Tensor flat) : parts_{{&unit, std::move(flat)}} {}
@@ -232,13 +233,13 @@ public:
 
     // A gradient to which nothing was added is set to 0 first.
     at::Tensor operator[](ParameterId id) const;
-    // The same, for a product that writes over what is there if `begins` is true.
+    // As above, for a product that overwrites the buffer if `begins` is true.
     struct Sum {
         at::Tensor numbers;
         bool begins;
     };
     Sum sum(ParameterId id) const;
-    // Sets all gradients to 0 to which nothing was added.
+    // Zeroes all gradients to which nothing was added.
     void begin_all() const;
     // Returns where the buffers lie: equal lists mean the same memory.
     std::vector<const void*> addresses() const;

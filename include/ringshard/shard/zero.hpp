@@ -51,24 +51,24 @@ public:
     // Adapters that train together; 1 where there is one, or none.
     size_t num_adapters() const;
 
-    // In which order a pass through the model will ask for units. Then weights(), in this order:
-    // the whole unit, or this rank's section of it, in the compute type, while those of the next
-    // module are gathered and the one after them is read, where it lies in an offload store. After
-    // release() the buffer may be used for another unit. `next_use` is where the unit is wanted
-    // again before its weights change: what is not wanted again must be given up, or later steps
-    // would find the old weights. Collective over the zero group.
+    // begin_pass() names the units that a pass needs, in order. weights() returns them in this
+    // order: the whole unit, or this rank's section of it, in the compute type. Meanwhile the units
+    // of the next module are gathered, and the module after that is read from its offload store, if
+    // it has one. After release() the buffer may be used for another unit. `next_use` says whether
+    // the backward pass needs the unit again before its weights change; with `none` the buffer is
+    // given up, since a later step would find old weights in it. Collective over the zero group.
     enum class NextUse { backward, none };
     void begin_pass(std::vector<size_t> order);
     at::Tensor weights(size_t unit);
     void release(size_t unit, NextUse next_use);
 
-    // A fp32 buffer, like weights(), to which the gradients of a trained unit are added; reduce()
-    // when the backward pass of a micro-batch has added all of them. Where whole gradients are
-    // kept, they travel after the last one. Collective over the zero group, or over the world where
-    // nothing is sharded.
+    // gradients() returns an fp32 buffer, shaped like weights(), to which the backward pass adds
+    // the gradients of a trained unit; call reduce() when a micro-batch has added all of them.
+    // Profiles that keep whole gradients reduce them after the last micro-batch. Collective over
+    // the zero group, or over the world where nothing is sharded.
     void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
-    // The same, where products write the first numbers of some matrices.
+    // As gradients(), for parts whose first product overwrites its gradient.
     UnitTensors::Part unbegun_gradients(size_t unit);
     void reduce(size_t unit);
     // After the last micro-batch: the shards hold the gradient of the step. Collective over the
@@ -135,7 +135,7 @@ public:
     Memory memory() const;
 
     // Makes weights() return the updated weights: rounds the fp32 masters if rounded() was not
-    // written, and gathers them where weights are whole at rest: they travel while the next pass
+    // written, and, under profiles that keep whole weights, gathers them while the next pass
     // computes with the units that have arrived. No unit may be gathered. Collective over the zero
     // group.
     void refresh_compute_weights();
@@ -197,7 +197,7 @@ private:
     at::ScalarType gathered_type(size_t unit) const {
         return units_[unit].is_wide() ? at::kFloat : type_of(shelf_of(units_[unit]));
     }
-    // Of trained units in fp32 the masters are gathered, and their rounded copy is not used.
+    // For trained units in fp32 the masters are gathered; their rounded copy is unused.
     bool gathers_masters(size_t unit) const {
         return masters_ && is_trained(unit) && units_[unit].is_wide();
     }
@@ -207,8 +207,8 @@ private:
                                                     const Offloading& offloading);
     FlatStore& compute_shards(size_t unit) const;
     void make_gradients(const Offloading& offloading);
-    // The ranks that a unit, or a section of it, is sharded over; those that hold copies of the
-    // same part of it; and all that compute with the same of it.
+    // The ranks over which a unit, or a section of it, is sharded; the ranks that hold copies of
+    // the same part; and all ranks that compute with the same unit or section.
     comm::Communicator& parts_of(const FlatUnit& unit) const {
         return unit.num_sections() > 1 ? mesh_.expert_zero() : mesh_.zero();
     }

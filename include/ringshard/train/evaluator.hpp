@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "ringshard/comm/group.hpp"
 #include "ringshard/data/rows.hpp"
@@ -10,17 +13,19 @@
 
 namespace ringshard::train {
 
-// Runs the evaluation set through the model, every row once at any layout.
+// Runs the evaluation set through the model, or through one of the adapters that train together,
+// every row once at any layout.
 class Evaluator {
 public:
     // batch_size: rows per data rank and batch.
     Evaluator(data::Rows rows, int64_t batch_size, const comm::Group& world, const mesh::Mesh& mesh,
-              const model::Transformer& model)
+              const model::Transformer& model, std::optional<size_t> adapter = std::nullopt)
         : rows_(std::move(rows)),
           batch_size_(batch_size),
           world_(world),
           mesh_(mesh),
-          model_(model) {}
+          model_(model),
+          adapter_(adapter) {}
 
     // Calls `before_batch` with the operations of the slowest rank, as if there were a backward
     // pass. Collective over the world.
@@ -28,6 +33,7 @@ public:
 
 private:
     std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
+    data::FlatBatch batch_of_round(int64_t round) const;
     std::vector<double> count_longest() const;
 
     data::Rows rows_;
@@ -35,6 +41,7 @@ private:
     const comm::Group& world_;
     const mesh::Mesh& mesh_;
     const model::Transformer& model_;
+    std::optional<size_t> adapter_;
 };
 
 }  // namespace ringshard::train

@@ -42,7 +42,7 @@ private:
     Summary sums_;  // of everything, and the last step's where a line tells of that
 };
 
-// Bytes of tensors by what they are for.
+// Bytes of tensors by their use.
 struct MemoryByKind {
     int64_t weights = 0;
     int64_t gathered = 0;  // weights of other ranks, for a moment
@@ -50,8 +50,8 @@ struct MemoryByKind {
     int64_t optimizer = 0;
     int64_t activations = 0;    // all else that was held at the peak
     int64_t communication = 0;  // copies of gradients, made to be sent or to arrive
-    int64_t staging = 0;        // of what is on its way to and from files
-    int64_t save_copy = 0;      // of what a save writes
+    int64_t staging = 0;        // of transfers to and from files
+    int64_t save_copy = 0;      // of the shards that a save writes
     // Beside the tensors: the most that the process held, resident or by the GPU's allocator; and
     // beside a GPU what its driver has given away, and what lies in the memory of the host: what
     // was offloaded, and the copy of a save.
@@ -75,7 +75,7 @@ inline constexpr std::array memory_kinds{MemoryKind{"weights", &MemoryByKind::we
                                          MemoryKind{"staging", &MemoryByKind::staging, true},
                                          MemoryKind{"save_copy", &MemoryByKind::save_copy, true}};
 
-// `peak`: of all tensors. What is no kind of its own counts as activations.
+// `peak`: of all tensors. Tensors of no other kind count as activations.
 MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::Optimizer& optimizer,
                             int64_t peak, int64_t staging, int64_t save_copy = 0);
 
@@ -99,8 +99,8 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage);
 MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
                             const EvaluationNumbers& numbers);
 
-// metrics.jsonl, in output_dir or in a folder there: one object per line. Lines carry their
-// attempt, and what a later attempt did not build on is void (checkpoint/attempts.hpp).
+// metrics.jsonl, in output_dir or in a folder there: one object per line. A line carries its
+// attempt; lines of steps that a later attempt repeated are void (checkpoint/attempts.hpp).
 class MetricsFile {
 public:
     MetricsFile(checkpoint::Claim claim, const std::filesystem::path& folder);

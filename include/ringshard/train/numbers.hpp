@@ -62,9 +62,9 @@ struct StepNumbers {
     std::string
         skipped_because{};        // the loss or gradient not finite, and the weights are as before
     bool asks_to_rewind = false;  // it is no step: the run has to go back and do it again
-    // Of each of the adapters that train together, in their order; step 0 where one has ended. Then
-    // loss, entropy, accuracy and rate of the step are means over them, and its norm is that of all
-    // gradients.
+    // The numbers of each of the adapters that train together, in their order; step 0 for one that
+    // has ended. Then loss, entropy, accuracy and rate of the step are means over them, and its
+    // norm is that of all gradients.
     std::vector<StepNumbers> adapters{};
 
     bool is_skipped() const { return !skipped_because.empty(); }

@@ -53,6 +53,7 @@ public:
     // Of the curve that takes most steps.
     double epochs_done() const { return longest().loader.epochs_done(); }
     bool is_at_epoch_end() const { return longest().loader.is_at_epoch_end(); }
+    bool is_at_epoch_end_of(size_t curve) const { return curves_[curve].loader.is_at_epoch_end(); }
     const checkpoint::Progress& progress() const { return progress_; }
     void resume_from(const checkpoint::Progress& progress);
 

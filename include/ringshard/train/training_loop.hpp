@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/saver.hpp"
@@ -28,7 +29,9 @@ struct RunParts {
     const config::Config& config;
     const comm::Group& world;
     Trainer& trainer;
-    const Evaluator* evaluator;  // nullptr: the run does not evaluate
+    // None: the run does not evaluate. Of the model, or of each of the adapters that train
+    // together.
+    std::span<const Evaluator> evaluators;
     const Generator* generator;  // nullptr: no eval_prompts
     const checkpoint::Store& store;
     checkpoint::Saver& saver;

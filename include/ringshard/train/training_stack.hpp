@@ -31,6 +31,7 @@ struct TrainingStack {
         shard::Zero::Offloading state{nullptr, nullptr};
         offload::OffloadStore* activations = nullptr;
         const ops::Gemms* gemms = nullptr;
+        double device_memory = 0;  // model::chunks_of()'s
         model::Recorder* recorder = nullptr;
         // The type of the device that tensors without numbers (meta) stand for.
         std::optional<c10::DeviceType> planned_device{};

@@ -32,8 +32,9 @@ void add_data_options(OptionTable& table) {
                      "prompt.");
     group.serve("sample_by", &DataSettings::sample_by,
                 "Rows of .txt files: lines, or whole files.");
-    group.serve("text_only", &DataSettings::text_only,
-                "Take the text of rows with images, audio or video, and count what is left aside.");
+    group.serve(
+        "text_only", &DataSettings::text_only,
+        "Take the text of rows with images, audio or video, and count the parts left aside.");
     group
         .serve("test_split_size", &DataSettings::test_split_size,
                "Share of the data that is split off for evaluation.")
@@ -63,9 +64,10 @@ void add_data_options(OptionTable& table) {
                "Put several documents into one row of max_length tokens.")
         .shapes_loss();
     group
-        .serve("packing_strategy", &DataSettings::packing_strategy,
-               "bfd cuts off what is too long, bfd_split makes documents of it, wrapped cuts one "
-               "stream.")
+        .serve(
+            "packing_strategy", &DataSettings::packing_strategy,
+            "bfd cuts rows that are too long, bfd_split splits them into documents, wrapped cuts "
+            "one stream.")
         .shapes_loss();
     group
         .serve("packing_scope", &DataSettings::packing_scope,

@@ -29,7 +29,7 @@ void add_parallel_options(OptionTable& table) {
                 "Exchange of keys and values: round the ring, or by one all-gather.");
     group
         .serve("distributed_type", &ParallelSettings::distributed_type,
-               "Family of settings that decides what is sharded.")
+               "Family of settings that chooses the sharded state.")
         .but_not({"MEGATRON_LM"}, "Megatron-LM is another program; use FSDP or DEEPSPEED")
         .but_not({"XLA", "TPU"}, "TPUs are not served")
         .but_not({"MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU"},
@@ -89,7 +89,7 @@ void add_fsdp_options(OptionTable& table) {
         .at_least(1)
         .at_most(2);
     group.serve("fsdp_sharding_strategy", &ParallelSettings::fsdp_sharding_strategy,
-                "FSDP 1: what is sharded, and whether inside a node only.");
+                "FSDP 1: the sharded state, and whether inside a node only.");
     group
         .serve("fsdp_reshard_after_forward", &ParallelSettings::fsdp_reshard_after_forward,
                "Free gathered weights between forward and backward.")

@@ -19,7 +19,7 @@ void add_run_options(OptionTable& table) {
     group.serve("full_determinism", &RunSettings::full_determinism,
                 "Equal to the bit from run to run at one layout and thread count.");
     group.serve("cpu_gemm", &RunSettings::cpu_gemm,
-                "Who makes the matrix products on the CPU: oneDNN, MKL, LibTorch's operators, or "
+                "Library of matrix products on the CPU: oneDNN, MKL, LibTorch's operators, or "
                 "the program's own kernels (native); "
                 "auto: the fastest of this build for each shape, as timed once for a processor.");
     group

@@ -246,7 +246,7 @@ void add_precision_options(OptionTable& table) {
     group.block("activation_checkpointing_kwargs", "Settings of checkpointing as JSON.", {},
                 {{"offload", "activation_offloading"}});
 
-    const std::string policy = "activation_policy says what is kept";
+    const std::string policy = "activation_policy chooses the tensors that are kept";
     for (const auto* name : {"use_reentrant", "selective", "preserve_rng_state", "early_stop"})
         group.accept(name, Shape::boolean, "null", policy);
     group.accept("determinism_check", Shape::word, "null", policy);

@@ -6,7 +6,7 @@
 namespace ringshard::model {
 
 // A family of models, by its two names in transformers, and the function that reads its
-// config.json. The function complains to the reader where a field asks for what is not served.
+// config.json. The function complains to the reader if a field asks for an unsupported feature.
 struct Architecture {
     const char* name;
     const char* model_type;

@@ -47,7 +47,7 @@ struct BiasDefaults {
     bool mlp = false;
 };
 void read_biases(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults = {});
-// The same for families whose MLP has no bias.
+// Reads the biases of families whose MLP has none.
 void read_attention_bias(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults = {});
 void read_mlp_bias(ConfigReader& config, ModelSpec& spec, bool usual);
 

@@ -1,7 +1,7 @@
 #include "common.hpp"
 
 // Models that hold a text model beside other parts (`...ForConditionalGeneration`). Without images
-// they compute what their text model does.
+// they compute as their text model does.
 namespace ringshard::model {
 
 using nlohmann::json;

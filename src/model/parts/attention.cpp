@@ -152,11 +152,27 @@ at::Tensor Attention::project_backward(const BlockContext& context,
                                        const shard::UnitTensors& weights,
                                        const shard::UnitTensors& gradients,
                                        const at::Tensor& d_rows, const at::Tensor& x) const {
-    return qkv_projection_.backward(
-        context.projections(), weights, gradients, deal_backward(d_rows), x,
-        has_projected_rows(context) && !qkv_projection_.has_biases_apart()
-            ? BiasGradient::is_added
-            : BiasGradient::is_missing);
+    if (!x.defined()) return qkv_projection_.backward_input(context.projections(), weights, d_rows);
+    return qkv_projection_.backward(context.projections(), weights, gradients,
+                                    deal_backward(d_rows), x, bias_gradient(context));
+}
+
+bool Attention::adds_gradients_last() const {
+    return !is_fused_by_heads_ && qkv_projection_.splits_backward();
+}
+
+void Attention::add_project_gradients(const BlockContext& context,
+                                      const shard::UnitTensors& weights,
+                                      const shard::UnitTensors& gradients, const at::Tensor& d_rows,
+                                      const at::Tensor& x) const {
+    qkv_projection_.add_gradients(context.projections(), weights, gradients, d_rows, x,
+                                  bias_gradient(context));
+}
+
+BiasGradient Attention::bias_gradient(const BlockContext& context) const {
+    return has_projected_rows(context) && !qkv_projection_.has_biases_apart()
+               ? BiasGradient::is_added
+               : BiasGradient::is_missing;
 }
 
 attention::GradientFinish Attention::finish_of(const BlockContext& context,

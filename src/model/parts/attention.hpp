@@ -31,6 +31,10 @@ public:
     at::Tensor project_backward(const BlockContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& d_rows,
                                 const at::Tensor& x) const override;
+    bool adds_gradients_last() const override;
+    void add_project_gradients(const BlockContext& context, const shard::UnitTensors& weights,
+                               const shard::UnitTensors& gradients, const at::Tensor& d_rows,
+                               const at::Tensor& x) const override;
     Operations operations(config::ActivationPolicy policy, bool keeps_output) const override;
     std::vector<const Projection*> projections() const override {
         return {&qkv_projection_, &out_};
@@ -54,6 +58,8 @@ private:
     // undoes.
     attention::GradientFinish finish_of(const BlockContext& context,
                                         const shard::UnitTensors& gradients) const;
+    // Whether attention's backward pass has added the gradient of the projection's bias.
+    BiasGradient bias_gradient(const BlockContext& context) const;
     // Are the rows of qkv, but for their positions, those that the projection makes?
     bool has_projected_rows(const BlockContext& context) const {
         return head_norms_.empty() && !norms_rotated_heads_ && !is_gated_ && !is_fused_by_heads_ &&

@@ -34,7 +34,8 @@ std::vector<int64_t> widths(const DeltaSizes& sizes) {
     return {sizes.keys(),      sizes.keys(),      sizes.values(),
             sizes.value_heads, sizes.value_heads, sizes.values()};
 }
-// The same of a key head, in the order of grouped projections: queries, keys, values, gates; b, a.
+// Returns the widths for one key head, in the order of grouped projections: queries, keys, values,
+// gates; b, a.
 std::vector<int64_t> group_widths(const DeltaSizes& sizes) {
     const int64_t repeats = sizes.value_heads / sizes.key_heads;
     const int64_t values = repeats * sizes.value_dim;

@@ -31,7 +31,7 @@ public:
     std::vector<const Projection*> projections() const override;
 
 private:
-    // Of a row: what the state is made of, and the gates of the output behind it.
+    // The two parts of a row: queries, keys, values, b and a; and the gates of the output.
     at::Tensor mixed(const at::Tensor& rows) const;
     at::Tensor gates(const at::Tensor& rows) const;
     attention::DeltaWeights weights_of(const shard::UnitTensors& weights) const;

@@ -34,7 +34,8 @@ public:
         at::Tensor d_inner{};  // of the adapter
     };
     InputGradient backward_inner(const Rows& rows, const at::Tensor& d_gate_up) const;
-    // Adds to the gradients of what makes gate and up; the caller may have sent dx before.
+    // Adds to the gradients of the weights that make gate and up; the caller may have sent dx
+    // before.
     void add_inner_gradients(const Rows& rows, const shard::UnitTensors& gradients,
                              const at::Tensor& d_gate_up, const at::Tensor& d_inner,
                              const at::Tensor& x) const;

@@ -41,7 +41,7 @@ at::Tensor take(const at::Tensor& x, const ExpertExchange& exchange, int64_t chu
     return ops::take_rows(x, exchange.tokens(chunk));
 }
 
-// What the experts need of a chunk, on its way.
+// Rows of a chunk on their way to the experts.
 struct Arriving {
     ExpertExchange::Moving x{};
     ExpertExchange::Moving dy{};
@@ -134,7 +134,8 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
 }
 
 MlpOutput Experts::forward(const MlpContext& context, const shard::UnitTensors& weights,
-                           const at::Tensor& x, const at::Tensor& addend) const {
+                           const at::Tensor& x, const at::Tensor& addend,
+                           const at::Tensor& into) const {
     MlpInner inner = routed(context, weights, x);
     const ExpertExchange exchange(context.experts, inner.experts, spec_, {});
     inner.arrivals = exchange.arrivals();
@@ -160,7 +161,7 @@ MlpOutput Experts::forward(const MlpContext& context, const shard::UnitTensors& 
     const at::Tensor of_shared = shared_output(context, weights, inner);
     at::Tensor output = returning.finish();
     if (of_shared.defined()) output.add_(of_shared);
-    if (addend.defined()) output.add_(addend);
+    if (addend.defined()) output = ops::add_into(std::move(output), addend, into);
     return {std::move(inner), std::move(output)};
 }
 

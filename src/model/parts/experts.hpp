@@ -19,12 +19,13 @@ class Experts {
 public:
     Experts(shard::UnitLayout& unit, const BlockSpec& block);
 
-    // Returns what backward() begins with where no forward pass has left it: all but gate and up.
+    // Returns all but gate and up: backward() makes these again where no forward pass has left
+    // them.
     MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
                    const at::Tensor& x) const;
-    // addend [t, w], or undefined: is added to the output.
+    // addend and into as Projection::forward() has them.
     MlpOutput forward(const MlpContext& context, const shard::UnitTensors& weights,
-                      const at::Tensor& x, const at::Tensor& addend) const;
+                      const at::Tensor& x, const at::Tensor& addend, const at::Tensor& into) const;
     // Returns the gradient of x; writes over inner.gate_up, or makes gate and up again.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,

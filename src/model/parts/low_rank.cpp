@@ -20,6 +20,10 @@ std::string matrix_name(const char* matrix, const std::string& adapter) {
     return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
 }
 
+std::string magnitude_name(const std::string& adapter) {
+    return concat("lora_magnitude_vector", adapter.empty() ? "" : ".", adapter);
+}
+
 // Columns become row x (columns - bias + factor x update) + bias, rounded once from fp32. Where
 // inputs were dropped, `of_base` has the columns of these, and row x of_base takes the place of row
 // x columns: columns + (row - 1) x of_base + factor x row x update. Conversions are written out:
@@ -78,13 +82,16 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
                   .adapter = declared.number});
     std::optional<shard::ParameterId> magnitude;
     if (adapter.has_magnitude)
-        magnitude = unit.add({.tensors = {{concat(name, ".lora_magnitude_vector"), {out}}},
-                              .initial = shard::InitialValues::ones,
-                              .form = shard::Form::wide,
-                              .is_adapter = true,
-                              .is_adapter_output = true});
-    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling,
-                       mix_bits(hash_text(concat(unit.prefix(), name)))});
+        magnitude =
+            unit.add({.tensors = {{concat(name, ".", magnitude_name(declared.name)), {out}}},
+                      .initial = shard::InitialValues::ones,
+                      .form = shard::Form::wide,
+                      .is_adapter = true,
+                      .is_adapter_output = true,
+                      .adapter = declared.number});
+    const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
+    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling, salt,
+                       mix_bits(salt, declared.number)});
     rank_ += adapter.rank;
     dropout_ = adapter.dropout;
     has_magnitudes_ = has_magnitudes_ || adapter.has_magnitude;
@@ -97,7 +104,7 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
 
 at::Tensor LowRank::dropped(const ProjectionContext& context, const Layer& layer,
                             const at::Tensor& x) const {
-    return drops(context) ? ops::dropout(x, {context.dropout_keys, layer.salt, dropout_}) : x;
+    return drops(context) ? ops::dropout(x, mask_of(context, layer)) : x;
 }
 
 // Undefined where the gradient of a frozen A is.
@@ -112,7 +119,7 @@ at::Tensor LowRank::norms_of(const Operands& operands, const Layer& layer) const
                          {operands.weights[layer.b], a_of(operands.weights, layer), layer.scaling});
     };
     if (operands.context.norms == nullptr) return find();
-    at::Tensor& shared = (*operands.context.norms)[layer.salt];
+    at::Tensor& shared = (*operands.context.norms)[layer.norms_key];
     if (!shared.defined()) shared = find();
     return shared;
 }
@@ -127,11 +134,12 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
         const at::Tensor columns = y.narrow(1, layer.column, layer.out);
         const at::Tensor of_layer = drops ? ops::linear(context.gemms, seen, a_of(weights, layer))
                                           : inner.narrow(1, layer.first, layer.rank);
-        const at::Tensor update = ops::linear(context.gemms, of_layer, weights[layer.b]);
         if (!layer.magnitude) {
-            columns.add_(update, layer.scaling);
+            of_layer.mul_(layer.scaling);
+            ops::add_linear(context.gemms, columns, of_layer, weights[layer.b]);
             continue;
         }
+        const at::Tensor update = ops::linear(context.gemms, of_layer, weights[layer.b]);
         const at::Tensor scale = weights[*layer.magnitude] / norms_of(operands, layer);
         const at::Tensor of_base =
             drops ? ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out))
@@ -171,7 +179,10 @@ void LowRank::add_input_gradient(const Operands& operands, const Gradient& gradi
                                  const at::Tensor& dx) const {
     const auto& [context, weights, base] = operands;
     if (!drops(context)) {
-        dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+        if (has_magnitudes_)  // rounded as PEFT rounds it, which bf16 curves show
+            dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+        else
+            ops::add_linear_backward_input(context.gemms, dx, gradient.inner, weights[a_]);
         return;
     }
     for (const Layer& layer : layers_) {
@@ -183,7 +194,7 @@ void LowRank::add_input_gradient(const Operands& operands, const Gradient& gradi
                                            gradient.scaled.narrow(1, layer.column, layer.out) -
                                                gradient.y.narrow(1, layer.column, layer.out),
                                            base.narrow(0, layer.column, layer.out)));
-        dx.add_(dropped(context, layer, of_layer));
+        ops::add_dropout(dx, of_layer, mask_of(context, layer));
     }
 }
 

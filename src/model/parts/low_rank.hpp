@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "projection_spec.hpp"
+#include "ringshard/ops/dropout.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 
 namespace ringshard::model {
@@ -53,6 +54,10 @@ public:
     Gradient begin_backward(const Operands& operands, const at::Tensor& dy) const;
     // Returns the gradient of x, of x W^T too.
     at::Tensor input_gradient(const Operands& operands, const Gradient& gradient) const;
+    // Returns dy as the gradient of x W^T has it, with c_i where nothing is dropped.
+    at::Tensor base_gradient(const Operands& operands, const at::Tensor& dy) const {
+        return drops(operands.context) ? dy : begin_backward(operands, dy).scaled;
+    }
     // Adds to the gradient of x, which has that of x W^T, what the adapter adds to it.
     void add_input_gradient(const Operands& operands, const Gradient& gradient,
                             const at::Tensor& dx) const;
@@ -74,13 +79,17 @@ private:
         int64_t first;  // of the ranks
         int64_t rank;
         double scaling;
-        uint64_t salt;  // of the mask
+        uint64_t salt;       // of the mask
+        uint64_t norms_key;  // in RowNorms
     };
     explicit LowRank(shard::ParameterId a) : a_(a) {}
     void add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, const Declared& declared,
                    size_t layer, int64_t column);
     bool drops(const ProjectionContext& context) const {
         return dropout_ > 0 && context.dropout_keys.defined();
+    }
+    ops::DropoutMask mask_of(const ProjectionContext& context, const Layer& layer) const {
+        return {context.dropout_keys, layer.salt, dropout_};
     }
     at::Tensor dropped(const ProjectionContext& context, const Layer& layer,
                        const at::Tensor& x) const;

@@ -33,11 +33,16 @@ public:
                                        const shard::UnitTensors& weights,
                                        const shard::UnitTensors& gradients, const at::Tensor& dy,
                                        const Saved& saved) const = 0;
-    // Returns the gradient of x.
+    // Returns the gradient of x. x may be undefined if the mixer adds gradients last: then it is
+    // left to add_project_gradients() to add those of the weights.
     virtual at::Tensor project_backward(const BlockContext& context,
                                         const shard::UnitTensors& weights,
                                         const shard::UnitTensors& gradients,
                                         const at::Tensor& d_rows, const at::Tensor& x) const = 0;
+    virtual bool adds_gradients_last() const { return false; }
+    virtual void add_project_gradients(const BlockContext&, const shard::UnitTensors&,
+                                       const shard::UnitTensors&, const at::Tensor&,
+                                       const at::Tensor&) const {}
 
     // `keeps_output`: the block keeps what it makes of output().
     virtual Operations operations(config::ActivationPolicy policy, bool keeps_output) const = 0;

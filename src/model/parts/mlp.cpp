@@ -63,16 +63,19 @@ MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights
 }
 
 at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weights,
-                       const MlpInner& inner, const at::Tensor& addend) const {
+                       const MlpInner& inner, const at::Tensor& addend,
+                       const at::Tensor& into) const {
     return down_.forward(context.projections, weights,
-                         inner.product.defined() ? inner.product : product(weights, inner), addend);
+                         inner.product.defined() ? inner.product : product(weights, inner), addend,
+                         into);
 }
 
 MlpOutput Mlp::forward(const MlpContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x, const at::Tensor& addend) const {
+                       const at::Tensor& x, const at::Tensor& addend,
+                       const at::Tensor& into) const {
     MlpInner inner = this->inner(context, weights, x);
     if (context.keeps_product) inner.product = product(weights, inner);
-    at::Tensor y = output(context, weights, inner, addend);
+    at::Tensor y = output(context, weights, inner, addend, into);
     return {std::move(inner), std::move(y)};
 }
 
@@ -85,6 +88,7 @@ at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& we
     const at::Tensor& product = is_kept ? inner.product : d_product;  // written over
     const at::Tensor& d_gate_up = inner.gate_up;                      // written over
     down_.add_gradients(context.projections, weights, gradients, dy, product);
+    if (!x.defined()) return gate_up_.backward_input(context.projections, weights, d_gate_up);
     return gate_up_.backward(context.projections, weights, gradients, d_gate_up, x);
 }
 

@@ -20,7 +20,7 @@ struct MlpInner {
     at::Tensor arrivals{};       // ExpertExchange's
     at::Tensor shared{};         // [t, 2i], of the MLP beside experts
     at::Tensor shared_gate{};    // [t, 1], before its sigmoid
-    at::Tensor product{};        // [t, i], of an MLP: what the second product takes, if it is kept
+    at::Tensor product{};  // [t, i], of an MLP: the input of the second product, if it is kept
 };
 
 struct MlpOutput {
@@ -39,15 +39,24 @@ public:
     at::Tensor product(const shard::UnitTensors& weights, const MlpInner& inner) const {
         return activated(weights, inner.gate_up);
     }
-    // Returns [t, w]. addend [t, w], or undefined: is added to it.
+    // Returns [t, w]. addend and into as Projection::forward() has them.
     at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
-                      const MlpInner& inner, const at::Tensor& addend = {}) const;
+                      const MlpInner& inner, const at::Tensor& addend = {},
+                      const at::Tensor& into = {}) const;
+    // addend and into as output() has them.
     MlpOutput forward(const MlpContext& context, const shard::UnitTensors& weights,
-                      const at::Tensor& x, const at::Tensor& addend) const;
-    // Returns the gradient of x; writes over inner.gate_up.
+                      const at::Tensor& x, const at::Tensor& addend, const at::Tensor& into) const;
+    // Returns the gradient of x; writes over inner.gate_up. x may be undefined if the MLP adds
+    // gradients last: then it is left to add_inner_gradients() to add those of the first product.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
                         const MlpInner& inner, const at::Tensor& x) const;
+    bool adds_gradients_last() const { return gate_up_.splits_backward(); }
+    void add_inner_gradients(const MlpContext& context, const shard::UnitTensors& weights,
+                             const shard::UnitTensors& gradients, const MlpInner& inner,
+                             const at::Tensor& x) const {
+        gate_up_.add_gradients(context.projections, weights, gradients, inner.gate_up, x);
+    }
     // It has no router that could be counted.
     void count_choices(const RouterContext&, const MlpInner&) const {}
 

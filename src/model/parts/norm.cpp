@@ -1,5 +1,6 @@
 #include "norm.hpp"
 
+#include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -56,12 +57,14 @@ at::Tensor Norm::again(const shard::UnitTensors& weights, const at::Tensor& x,
 
 void Norm::backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
                     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                    const at::Tensor& dx) const {
+                    const at::Tensor& dx, bool makes_rows) const {
+    RINGSHARD_CHECK(!makes_rows || can_make_rows());
     if (form_.is_centred)
         return ops::layer_norm_backward(dy, x, layer_norm(weights), dx,
                                         weight_ ? gradients[*weight_] : at::Tensor(),
                                         bias_ ? gradients[*bias_] : at::Tensor());
-    ops::rms_norm_backward(dy, x, inverse_rms, weight_of(weights), dx, gradients[*weight_]);
+    ops::rms_norm_backward(dy, x, inverse_rms, weight_of(weights), dx, gradients[*weight_],
+                           makes_rows);
 }
 
 HeadNorm::HeadNorm(shard::UnitLayout& unit, SavedLayout& saved, const Norm::Spec& spec,

@@ -33,10 +33,12 @@ public:
     // Returns the normed rows again.
     at::Tensor again(const shard::UnitTensors& weights, const at::Tensor& x,
                      const at::Tensor& inverse_rms) const;
-    // Adds to `dx` and to the gradient of the weight.
+    // Adds to `dx` and to the gradient of the weight. makes_rows, if the norm can: writes the
+    // normed rows again, over dy.
     void backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
                   const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                  const at::Tensor& dx) const;
+                  const at::Tensor& dx, bool makes_rows = false) const;
+    bool can_make_rows() const { return !form_.is_centred; }
 
 private:
     ops::NormWeight weight_of(const shard::UnitTensors& weights) const;

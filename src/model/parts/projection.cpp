@@ -79,10 +79,18 @@ at::Tensor Projection::by_chunks(const ProjectionContext& context, int64_t token
 }
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                               const at::Tensor& x, const at::Tensor& addend) const {
-    return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
-        return forward_chunk(of_chunk, weights, rows(x), addend.defined() ? rows(addend) : addend);
-    });
+                               const at::Tensor& x, const at::Tensor& addend,
+                               const at::Tensor& into) const {
+    const at::Tensor y =
+        by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
+            const auto if_any = [&](const at::Tensor& all) {
+                return all.defined() ? rows(all) : all;
+            };
+            const at::Tensor part =
+                forward_chunk(of_chunk, weights, rows(x), if_any(addend), if_any(into));
+            return into.defined() ? at::Tensor() : part;
+        });
+    return into.defined() ? into : y;
 }
 
 at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
@@ -103,20 +111,20 @@ at::Tensor Projection::backward_input(const ProjectionContext& context,
 
 void Projection::add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& dy,
-                               const at::Tensor& x) const {
+                               const at::Tensor& x, BiasGradient of_bias) const {
     by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
-        add_gradients_of_chunk(of_chunk, weights, gradients, rows(dy), rows(x));
+        add_gradients_of_chunk(of_chunk, weights, gradients, rows(dy), rows(x), of_bias);
         return at::Tensor();
     });
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
                                      const shard::UnitTensors& weights, const at::Tensor& x,
-                                     const at::Tensor& addend) const {
+                                     const at::Tensor& addend, const at::Tensor& into) const {
     if (!addend.defined()) return forward_chunk(context, weights, x);
     // What adapters add is small beside the addend, and is rounded without it.
-    if (!low_ranks_.empty()) return forward_chunk(context, weights, x).add_(addend);
-    return weight_product_add(context, x, weights[weight_], bias_of(weights), addend);
+    if (!low_ranks_.empty()) return ops::add_into(forward_chunk(context, weights, x), addend, into);
+    return weight_product_add(context, x, weights[weight_], bias_of(weights), addend, into);
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
@@ -127,9 +135,22 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     const at::Tensor y = weight_product(context, x, base, bias);
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, bias, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        low_rank.forward({of_one, weights, base}, rows(x), {}, rows(y));
+        low_rank.forward({of_one, weights, base}, rows(x), bias, rows(y));
     });
     return y;
+}
+
+at::Tensor Projection::base_gradient(const ProjectionContext& context,
+                                     const shard::UnitTensors& weights,
+                                     const at::Tensor& dy) const {
+    if (!has_magnitudes()) return dy;
+    const at::Tensor scaled = dy.clone();
+    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+        if (low_rank.has_magnitudes())
+            rows(scaled).copy_(
+                low_rank.base_gradient({of_one, weights, weights[weight_]}, rows(dy)));
+    });
+    return scaled;
 }
 
 at::Tensor Projection::backward_chunk(const ProjectionContext& context,
@@ -144,7 +165,7 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
         adapter->add_gradients(operands, gradients, gradient, x);
         return adapter->input_gradient(operands, gradient);
     }
-    at::Tensor dx = weight_product_backward(context, dy, base);
+    at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
@@ -162,7 +183,7 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
         const LowRank::Operands operands{context, weights, base};
         return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
     }
-    at::Tensor dx = weight_product_backward(context, dy, base);
+    at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),
@@ -174,14 +195,15 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
 void Projection::add_gradients_of_chunk(const ProjectionContext& context,
                                         const shard::UnitTensors& weights,
                                         const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                        const at::Tensor& x) const {
-    add_base_gradients(context, gradients, dy, x);
+                                        const at::Tensor& x, BiasGradient of_bias) const {
+    add_base_gradients(context, gradients, dy, x, of_bias);
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, weights[weight_]};
         adapter->add_gradients(operands, gradients, adapter->begin_backward(operands, dy), x);
     }
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        const LowRank::Operands operands{of_one, weights, {}};  // without magnitudes
+        const LowRank::Operands operands{
+            of_one, weights, low_rank.has_magnitudes() ? weights[weight_] : at::Tensor()};
         low_rank.add_gradients(operands, gradients, low_rank.begin_backward(operands, rows(dy)),
                                rows(x));
     });

@@ -29,9 +29,11 @@ class Projection {
 public:
     Projection(shard::UnitLayout& unit, const ProjectionSpec& spec);
 
-    // addend [t, out], or undefined: is added to y, on a GPU by the product itself.
+    // addend [t, out], or undefined: is added to y, on a GPU by the product itself. into [t, out],
+    // or undefined: takes that sum.
     at::Tensor forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x, const at::Tensor& addend = {}) const;
+                       const at::Tensor& x, const at::Tensor& addend = {},
+                       const at::Tensor& into = {}) const;
     // Returns the gradient of x, and adds to the gradients of weight and bias.
     at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
@@ -47,7 +49,9 @@ public:
                               const at::Tensor& dy) const;
     void add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
                        const shard::UnitTensors& gradients, const at::Tensor& dy,
-                       const at::Tensor& x) const;
+                       const at::Tensor& x, BiasGradient of_bias = BiasGradient::is_missing) const;
+    // Whether the halves cost no more than the whole, which shares products of adapters.
+    bool splits_backward() const { return low_ranks_.empty(); }
 
     // Of a token and the forward pass.
     double operations() const {
@@ -67,7 +71,8 @@ private:
     template <class Work>
     at::Tensor by_chunks(const ProjectionContext& context, int64_t tokens, Work work) const;
     at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
-                             const at::Tensor& x, const at::Tensor& addend) const;
+                             const at::Tensor& x, const at::Tensor& addend,
+                             const at::Tensor& into) const;
     at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                              const at::Tensor& x) const;
     at::Tensor backward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
@@ -78,18 +83,25 @@ private:
                                        const at::Tensor& dy) const;
     void add_gradients_of_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                const at::Tensor& x) const;
+                                const at::Tensor& x, BiasGradient of_bias) const;
     void add_biases(shard::UnitLayout& unit, const ProjectionSpec& spec);
     at::Tensor bias_of(const shard::UnitTensors& weights) const;
     void add_bias_gradients(const shard::UnitTensors& gradients, const at::Tensor& dy) const;
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
-                            const at::Tensor& dy, const at::Tensor& x,
-                            BiasGradient of_bias = BiasGradient::is_missing) const;
+                            const at::Tensor& dy, const at::Tensor& x, BiasGradient of_bias) const;
 
     // Returns the adapter of all tokens, or nullptr if no adapter or several adapters train.
     const LowRank* only_adapter() const {
         return !is_joint_ && !low_ranks_.empty() ? &*low_ranks_.front() : nullptr;
     }
+    bool has_magnitudes() const {
+        return std::ranges::any_of(low_ranks_, [](const std::optional<LowRank>& low_rank) {
+            return low_rank && low_rank->has_magnitudes();
+        });
+    }
+    // Returns dy of several adapters as the gradient of x w^T has it.
+    at::Tensor base_gradient(const ProjectionContext& context, const shard::UnitTensors& weights,
+                             const at::Tensor& dy) const;
     // Calls `work` for each of the adapters that train together and have tokens here, with the
     // context and the range of its tokens. Adapters lie row by row beside each other.
     template <class Work>

@@ -41,8 +41,8 @@ struct AdapterRows {
     }
 };
 
-// The norms of the rows of weights with magnitudes, by the salt of their layer: found once for all
-// chunks of tokens that share them.
+// The norms of the rows of weights with magnitudes, by their layer and adapter: found once for
+// all chunks of tokens that share them.
 using RowNorms = std::map<uint64_t, at::Tensor>;
 
 // The run and the tokens of a projection, as far as it needs them.

@@ -44,7 +44,8 @@ at::Tensor StatePath::backward(const BlockContext& context, const at::Tensor& mi
 
 Operations StatePath::operations(ActivationPolicy policy, double in, double out,
                                  bool keeps_output) const {
-    // Of a token and a value head: the products of a chunk with its keys, its values and its state.
+    // For one token and value head: the products of a chunk with its keys, its values and its
+    // state.
     const auto heads = static_cast<double>(sizes_.value_heads);
     const auto dk = static_cast<double>(sizes_.key_dim);
     const auto dv = static_cast<double>(sizes_.value_dim);

@@ -30,7 +30,7 @@ public:
                         const attention::DeltaWeights& gradients, const at::Tensor& d_read,
                         const Saved& saved) const;
 
-    // Of a layer with these operations of its projections.
+    // Returns the operations of a layer; `in` and `out` are those of its projections.
     Operations operations(config::ActivationPolicy policy, double in, double out,
                           bool keeps_output) const;
 

@@ -20,9 +20,10 @@ at::Tensor weight_product(const ProjectionContext& context, const at::Tensor& x,
 
 at::Tensor weight_product_add(const ProjectionContext& context, const at::Tensor& x,
                               const at::Tensor& weight, const at::Tensor& bias,
-                              const at::Tensor& addend) {
-    return is_in_fp8(context, weight) ? ops::fp8_linear(context.gemms, x, weight, bias).add_(addend)
-                                      : ops::linear_add(context.gemms, x, weight, bias, addend);
+                              const at::Tensor& addend, const at::Tensor& into) {
+    return is_in_fp8(context, weight)
+               ? ops::add_into(ops::fp8_linear(context.gemms, x, weight, bias), addend, into)
+               : ops::linear_add(context.gemms, x, weight, bias, addend, into);
 }
 
 at::Tensor weight_product_backward(const ProjectionContext& context, const at::Tensor& dy,

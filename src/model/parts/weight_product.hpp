@@ -11,10 +11,11 @@ namespace ringshard::model {
 at::Tensor weight_product(const ProjectionContext& context, const at::Tensor& x,
                           const at::Tensor& weight, const at::Tensor& bias);
 
-// The same and an addend [t, out], in one pass where the product is not in FP8.
+// The same and an addend [t, out], in one pass where the product is not in FP8. `into` as
+// ops::linear_add() has it.
 at::Tensor weight_product_add(const ProjectionContext& context, const at::Tensor& x,
                               const at::Tensor& weight, const at::Tensor& bias,
-                              const at::Tensor& addend);
+                              const at::Tensor& addend, const at::Tensor& into);
 
 // dy w.
 at::Tensor weight_product_backward(const ProjectionContext& context, const at::Tensor& dy,

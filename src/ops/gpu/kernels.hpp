@@ -38,7 +38,7 @@ int64_t num_row_ranges(int64_t rows, int64_t width);
 
 struct RmsNormBackward {
     NumberType type;
-    const void* dy;  // [rows, width]
+    void* dy;  // [rows, width]
     const void* x;
     const void* weight;
     const float* inverse_rms;  // [rows]
@@ -47,6 +47,7 @@ struct RmsNormBackward {
     int64_t rows;
     int64_t width;
     float offset;
+    bool makes_normed = false;  // writes the normed rows over dy
 };
 void rms_norm_backward(const Queue& queue, const RmsNormBackward& work);
 

@@ -151,6 +151,10 @@ void normalize(const Queue& queue, const RmsNorm& work, bool has_inverse) {
         work.x, work.y, work.weight, work.branch);
 }
 
+// Rows of single numbers leave no registers for it.
+template <int n>
+constexpr bool makes_normed_in_place = n > 1;
+
 // With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
 template <class T, int n, int packs>
 struct NormBackward {
@@ -176,7 +180,7 @@ struct NormBackward {
         const Range mine = range_of(team.number(), num_ranges, work.rows);
         for (int64_t row = mine.begin; row < mine.end; ++row) {
             const T* const x = static_cast<const T*>(work.x) + row * width;
-            const T* const dy = static_cast<const T*>(work.dy) + row * width;
+            T* const dy = static_cast<T*>(work.dy) + row * width;
             T* const dx = static_cast<T*>(work.dx) + row * width;
             const float inverse = work.inverse_rms[row];
             const float dot = team.reduce_own(
@@ -200,12 +204,16 @@ struct NormBackward {
                     to_floats<n>(columns.dy.again([&] { return load_pack<n>(dy + i * n); }));
                 const Floats<n> w = load<n>(weight + i * n);
                 Floats<n> gradient = load<n>(dx + i * n);
+                Floats<n> y;
                 for (int k = 0; k < n; ++k) {
                     const float normed = a[k] * inverse;
                     columns.sum[k] += normed * b[k];
                     gradient[k] += inverse * ((w[k] + work.offset) * b[k] - normed * mean);
+                    y[k] = (w[k] + work.offset) * normed;
                 }
                 store<n>(dx + i * n, gradient);
+                if constexpr (makes_normed_in_place<n>)
+                    if (work.makes_normed) store<n>(dy + i * n, y);
             });
         }
         float* const partial = work.d_weight + team.number() * width;
@@ -275,6 +283,16 @@ void rms_norm_backward(const Queue& queue, const RmsNormBackward& work) {
                                  NormBackward<T, n, decltype(packs)::value>{work, ranges});
                 });
             });
+            if (work.makes_normed && !makes_normed_in_place<n>)
+                rms_norm_again(queue, {.type = work.type,
+                                       .x = work.x,
+                                       .weight = work.weight,
+                                       .y = work.dy,
+                                       .inverse_rms = const_cast<float*>(work.inverse_rms),  // read
+                                       .rows = work.rows,
+                                       .width = work.width,
+                                       .epsilon = 0,
+                                       .offset = work.offset});
         },
         work.x, work.dy, work.dx, work.weight);
 }

@@ -1,5 +1,5 @@
 // bench_gpu_kernels [small]: the products, row kernels, attention and copies of a training step,
-// one by one, in bf16 on the first GPU (RINGSHARD_TEST_DEVICE says another device). Prints a line
+// one by one, in bf16 on the first GPU (RINGSHARD_TEST_DEVICE names another device). Prints a line
 // of JSON for each as soon as it has it. small: sizes with which a processor is done in seconds.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>

@@ -239,7 +239,7 @@ int main(int argc, char** argv) {
     train::TrainingStack stack(config, spec, mesh,
                                {.activations = offload_store.get(), .recorder = recorder.get()});
     draw_weights(stack.zero);
-    data::Loader loader(rows, data::sampler_options(config, rows, {}), 0, 1);
+    data::Loader loader(rows, data::sampler_options(config, rows, 1), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
                            stack.zero, *stack.optimizer);
 

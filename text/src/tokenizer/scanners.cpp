@@ -39,7 +39,7 @@ public:
         while (place != end_ && bits(place, next) == kind) place = next;
         return place;
     }
-    // The same for at most `most` characters.
+    // Goes behind at most `most` such characters.
     const char* behind(const char* place, uint8_t kind, int most) const {
         const char* next = place;
         while (most-- > 0 && place != end_ && bits(place, next) == kind) place = next;

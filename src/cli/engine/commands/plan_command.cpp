@@ -97,7 +97,11 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
     const plan::StepPlan& plan = answer.plan;
     std::cout << "mesh " << to_text(answer.shape) << " (replicate x shard x ring x ulysses), "
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
-              << answer.row_length << " tokens at a time\n"
+              << answer.row_length << " tokens at a time"
+              << (context.args.documents > 1
+                      ? concat(", ", context.args.documents, " documents in each")
+                      : "")
+              << '\n'
               << (context.settings.values.training.activations_kept().is_automatic()
                       ? describe_automatic(answer.policies, spec) + "\n"
                       : "")

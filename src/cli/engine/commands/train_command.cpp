@@ -10,6 +10,7 @@
 #include "check_plan.hpp"
 #include "cpu_gemm.hpp"
 #include "export_template.hpp"
+#include "gpu_gemm.hpp"
 #include "model_card.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
@@ -38,11 +39,11 @@ std::vector<train::Curve> make_curves(const config::Config& config, const RunInp
                                       const mesh::MeshShape& shape, int64_t data_rank,
                                       std::deque<data::Loader>& loaders) {
     const auto load = [&](const config::Config& of_curve, const data::Rows& rows) -> data::Loader& {
-        return loaders.emplace_back(rows, data::sampler_options(of_curve, rows, shape), data_rank,
-                                    of_curve.training.gradient_accumulation_steps);
+        return loaders.emplace_back(rows, data::sampler_options(of_curve, rows, shape.data()),
+                                    data_rank, of_curve.training.gradient_accumulation_steps);
     };
     const std::vector<const data::Rows*> rows = inputs.data.all_training();
-    const std::vector<JointAdapter>& joint = inputs.adapters.joint;
+    const std::vector<AdapterInJob>& joint = inputs.adapters.joint;
     if (joint.empty()) return {{config.training, load(config, *rows.front()), config.run.seed}};
     std::vector<train::Curve> curves;
     for (size_t i = 0; i < joint.size(); ++i) {
@@ -87,8 +88,11 @@ MaybeFailure train(const CommandContext& given) {
                 check_rows_are_dealt(given.settings, rows->size(), placement.shape.data()))
             return comm::found_by_all(*unused);
     if (const auto failure = report_fp8(given, inputs.spec)) return failure;
-    const auto gemms = choose_gemms(given, placement, inputs.spec);
+    auto gemms = choose_gemms(given, placement, inputs.spec);
     if (!gemms) return gemms.failure();
+    if (placement.device.is_cuda() && !given.settings.values.run.dry_run)
+        choose_gpu_kernels(given, placement, inputs.spec, gemms.value(),
+                           least_memory(given, placement, 0));
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
     const auto chosen = choose_policies(given, placement, inputs.spec, inputs.data, memory());
     if (!chosen) return chosen.failure();
@@ -102,7 +106,7 @@ MaybeFailure train(const CommandContext& given) {
         return check_plan(context, placement, inputs.spec, inputs.data, memory());
     };
     if (config.run.dry_run) {
-        if (auto failure = check_memory()) return failure;
+        if (const auto checked = check_memory(); !checked) return checked.failure();
         if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
         return std::nullopt;
     }
@@ -118,7 +122,8 @@ MaybeFailure train(const CommandContext& given) {
     if (!entry) return entry.failure();
     auto origin = find_origin(run, start_kind(entry.value()));
     if (!origin) return origin.failure();
-    if (auto failure = check_memory()) return failure;
+    const auto activation_bytes = check_memory();
+    if (!activation_bytes) return activation_bytes.failure();
     const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
     if (!passed) return passed.failure();
     auto sidecar_files = read_sidecar_files(world, inputs.model);
@@ -129,8 +134,13 @@ MaybeFailure train(const CommandContext& given) {
     auto offload_stores = open_offload_stores(context, placement, mesh::cuts_of(config.parallel));
     if (!offload_stores) return offload_stores.failure();
     ModelInTraining model(context, mesh, inputs, curves, std::move(offload_stores).value(),
-                          recorder.value().get(), gemms.value().gemms, watchdog);
-    if (auto failure = allocate(model.offload_stores, context)) return failure;
+                          recorder.value().get(), gemms.value().gemms,
+                          least_memory(context, placement, memory()), watchdog);
+    // Pinned now, and not in the first step: tens of seconds where it is much. Files grow as they
+    // are written, and with ignore_plan the memory does.
+    const bool pins = placement.device.is_cuda() && !config.run.ignore_plan;
+    const int64_t pinned = pins ? activation_bytes.value() : 0;
+    if (auto failure = allocate(model.offload_stores, pinned, context)) return failure;
     if (inputs.data.prompts)
         model.add_generator(context, mesh, *inputs.data.prompts,
                             find_end_tokens(sidecar_files.value(), world));
@@ -153,7 +163,7 @@ MaybeFailure train(const CommandContext& given) {
         model.trainer.resume_from(progress.value());
         if (auto failure =
                 write_run_record(context, placement, inputs.spec, attempt.store.attempt(),
-                                 run.num_steps, gemms.value().record)) {
+                                 run.num_steps, gemms.value())) {
             note_end(attempt, *failure, world);
             return failure;
         }
@@ -178,7 +188,7 @@ MaybeFailure train(const CommandContext& given) {
             {.config = config,
              .world = world,
              .trainer = model.trainer,
-             .evaluator = model.evaluator ? &*model.evaluator : nullptr,
+             .evaluators = model.evaluators,
              .generator = model.generator ? &*model.generator : nullptr,
              .store = attempt.store,
              .saver = saver,

@@ -7,17 +7,22 @@
 
 namespace ringshard::cli {
 
-namespace {
-
-// Returns the device, with the memory of the rank that has least. Collective over the world.
-plan::Device smallest_device(const CommandContext& context, const Placement& placement,
-                             int64_t free_host_memory) {
+double least_memory(const CommandContext& context, const Placement& placement,
+                    int64_t free_host_memory) {
     int64_t bytes = free_host_memory / placement.ranks_on_host;
     for (const device::Gpu& gpu : device::visible_gpus())
         if (placement.device.is_cuda() && gpu.index == placement.device.index())
             bytes = gpu.memory_bytes;
+    return static_cast<double>(context.world.minimum(bytes));
+}
+
+namespace {
+
+// With the memory of the rank that has least. Collective over the world.
+plan::Device smallest_device(const CommandContext& context, const Placement& placement,
+                             int64_t free_host_memory) {
     return {.name = placement.device.is_cuda() ? "the GPU" : "cpu",
-            .memory_bytes = static_cast<double>(context.world.minimum(bytes)),
+            .memory_bytes = least_memory(context, placement, free_host_memory),
             .is_host = placement.device.is_cpu(),
             .host_memory = static_cast<double>(free_host_memory)};
 }
@@ -77,13 +82,13 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
     return settings;
 }
 
-std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
-                                              const Placement& placement,
-                                              const model::ModelSpec& spec, const RunData& data,
-                                              int64_t free_host_memory) {
+comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement& placement,
+                                 const model::ModelSpec& spec, const RunData& data,
+                                 int64_t free_host_memory) {
     constexpr double tolerance = 1.05;
     const plan::Device device = smallest_device(context, placement, free_host_memory);
     std::optional<Failure> failure;
+    int64_t offloaded = 0;
     if (context.world.is_root()) {
         PlanArgs args{.world = context.world.size()};
         const Planner planner(spec, device, args, context.environment, placement.num_threads);
@@ -91,6 +96,7 @@ std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
             with_rows_of_data(context.settings, placement.shape, data);
         const Answer answer = answer_of_data(planner, settings, placement, data);
         const auto held = static_cast<double>(answer.held);
+        offloaded = answer.plan.offloaded_activations;
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
                   << '\n';
         if (held > tolerance * device.memory_bytes) {
@@ -105,7 +111,8 @@ std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
                 failure = Failure{ExitCode::settings, what + "; --ignore_plan begins all the same"};
         }
     }
-    return comm::first_failure(context.world, failure);
+    if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
+    return context.world.maximum(offloaded);
 }
 
 }  // namespace ringshard::cli

@@ -7,6 +7,11 @@
 
 namespace ringshard::cli {
 
+// Bytes of the rank that has least: of its GPU, or its share of `free_host_memory`. Collective over
+// the world.
+double least_memory(const CommandContext& context, const Placement& placement,
+                    int64_t free_host_memory);
+
 // The settings with policies that rank 0 has chosen in place of `activation_policy auto`, by the
 // plan of the longest rows: as much is kept as there is room for on the rank that has least. Others
 // come back as they are. Collective over the world.
@@ -16,11 +21,10 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                int64_t free_host_memory);
 
 // Tells what a step will take of the longest rows, before anything large is held; fails where that
-// is more than there is, with what would help. `free_host_memory`: bytes. Collective over the
-// world.
-std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
-                                              const Placement& placement,
-                                              const model::ModelSpec& spec, const RunData& data,
-                                              int64_t free_host_memory);
+// is more than there is, with what would help. Returns the bytes of a rank's activations that are
+// offloaded. `free_host_memory`: bytes. Collective over the world.
+comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement& placement,
+                                 const model::ModelSpec& spec, const RunData& data,
+                                 int64_t free_host_memory);
 
 }  // namespace ringshard::cli

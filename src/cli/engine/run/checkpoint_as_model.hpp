@@ -6,8 +6,8 @@
 
 #include "ringshard/base/exit_code.hpp"
 
-// A checkpoint of a run may be named where a model is asked for: its weights are read from its HDF5
-// files, and its config.json and tokenizer lie beside them.
+// A checkpoint of a run may be named in place of a model: its weights are read from its HDF5 files,
+// and its config.json and tokenizer lie beside them.
 namespace ringshard::cli {
 
 // Refuses the folder of a run that has not written its model, and names its newest checkpoint.

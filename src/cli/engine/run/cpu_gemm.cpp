@@ -67,18 +67,12 @@ struct AutomaticChoice {
     std::string chosen_by;  // for people
 };
 
-// The choice in run.json of output_dir: a resumed run uses the libraries of its start, though the
-// cache was lost. It may be of another run, or not be there.
+// The choice of the start of this run, though the cache was lost.
 void read_former_run(const config::Config& config, GemmTable& table) {
-    const auto text = read_file(std::filesystem::path(config.run.output_dir) / "run.json");
-    if (!text) return;
-    const ordered_json record = json_or_null<ordered_json>(*text);
-    if (!record.is_object() || !record.contains("cpu_gemm")) return;
-    const auto former = parse_table(record["cpu_gemm"].dump());
-    if (!former || former.value().processor != table.processor ||
-        former.value().libraries != table.libraries || former.value().threads != table.threads)
-        return;
-    table.products = former.value().products;
+    const GemmTable former = former_table(config, "cpu_gemm");
+    if (former.processor == table.processor && former.libraries == table.libraries &&
+        former.threads == table.threads)
+        table.products = former.products;
 }
 
 // On rank 0 alone.
@@ -102,7 +96,7 @@ AutomaticChoice choose_automatically(const CommandContext& context, const ops::G
     const double milliseconds = 1e3 * timer.seconds();
     for (const auto& [kind, backend] : fastest) cache.products[name_of(kind)] = backend->name();
 
-    // Of a run that goes on, its own choice is the stronger one.
+    // The former choice of a resumed run overrides the cache.
     AutomaticChoice choice{former, "by rule"};
     choice.table.products.insert(cache.products.begin(), cache.products.end());
     if (!cache.products.empty()) choice.chosen_by = "as in " + file.string();
@@ -223,6 +217,15 @@ Expected<GemmTable> parse_table(const std::string& text) {
         table.products[kind] = name;
     }
     return table;
+}
+
+GemmTable former_table(const config::Config& config, const std::string& key) {
+    const auto text = read_file(std::filesystem::path(config.run.output_dir) / "run.json");
+    if (!text) return {};
+    const ordered_json record = json_or_null<ordered_json>(*text);
+    if (!record.is_object() || !record.contains(key)) return {};
+    const auto former = parse_table(record[key].dump());
+    return former ? former.value() : GemmTable{};
 }
 
 std::filesystem::path gemm_cache_file(const std::filesystem::path& folder, const GemmTable& table) {

@@ -16,6 +16,7 @@ namespace ringshard::cli {
 struct ChosenGemms {
     ops::Gemms gemms;
     std::string record;  // JSON for run.json, on rank 0; "null" without products on the CPU
+    std::string gpu_record = "null";  // the same, of kernels for GPUs that were chosen by time
 };
 
 // Opens the libraries and chooses among them as `cpu_gemm` and `full_determinism` say. `auto`: rank
@@ -44,6 +45,10 @@ std::string to_json(const GemmTable& table);
 // A failure says what is wrong with the text.
 Expected<GemmTable> parse_table(const std::string& text);
 std::string name_of(const ops::GemmKind& kind);
+
+// The table under this key in run.json of output_dir, since a resumed run computes as it began:
+// perhaps of another run, or empty.
+GemmTable former_table(const config::Config& config, const std::string& key);
 
 // All ranks take the libraries that rank 0's table names, and its rule for what is not in the
 // table. Fails if the processor of another rank has no such products. Collective over the world.

@@ -9,13 +9,15 @@ namespace ringshard::cli {
 ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh,
                                  const RunInputs& inputs, std::vector<train::Curve> curves,
                                  offload::OffloadStores stores, model::Recorder* recorder,
-                                 const ops::Gemms& gemms, watch::Watchdog& watchdog)
+                                 const ops::Gemms& gemms, double device_memory,
+                                 watch::Watchdog& watchdog)
     : offload_stores(std::move(stores)),
       marks(mesh.device()),
       stack(context.settings.values, inputs.spec, mesh,
             {.state = {offload_stores.weights.get(), offload_stores.optimizer.get()},
              .activations = offload_stores.activations.get(),
              .gemms = &gemms,
+             .device_memory = device_memory,
              .recorder = recorder,
              .on_phase =
                  [this, &watchdog](const std::string& what) {
@@ -24,10 +26,12 @@ ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh
                  }}),
       trainer(context.world, mesh, std::move(curves), stack.transformer, stack.zero,
               *stack.optimizer) {
-    if (inputs.data.evaluation)
-        evaluator.emplace(*inputs.data.evaluation,
-                          context.settings.values.evaluation.per_device_eval_batch_size,
-                          context.world, mesh, stack.transformer);
+    const std::vector<data::Rows>& rows = inputs.data.evaluation;
+    for (size_t number = 0; number < rows.size(); ++number)
+        evaluators.emplace_back(
+            rows[number], context.settings.values.evaluation.per_device_eval_batch_size,
+            context.world, mesh, stack.transformer,
+            inputs.adapters.joint.empty() ? std::nullopt : std::optional(number));
     device::set_memory_report(
         [this] { return train::describe_held(stack.zero, *stack.optimizer); });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/offload/offload_stores.hpp"
@@ -19,7 +20,8 @@ struct ModelInTraining {
     // Collective over the world. The arguments, but for the offload stores, must outlive it.
     ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh, const RunInputs& inputs,
                     std::vector<train::Curve> curves, offload::OffloadStores stores,
-                    model::Recorder* recorder, const ops::Gemms& gemms, watch::Watchdog& watchdog);
+                    model::Recorder* recorder, const ops::Gemms& gemms, double device_memory,
+                    watch::Watchdog& watchdog);
     // Evaluations go on from these prompts too.
     void add_generator(const CommandContext& context, const mesh::Mesh& mesh,
                        const EvalPrompts& prompts, std::vector<int32_t> end_tokens);
@@ -31,7 +33,7 @@ struct ModelInTraining {
     train::PhaseMarks marks;
     train::TrainingStack stack;
     train::Trainer trainer;
-    std::optional<train::Evaluator> evaluator;  // where the settings ask for evaluation
+    std::vector<train::Evaluator> evaluators;   // where the settings ask for evaluation
     std::optional<train::Generator> generator;  // where they name prompts
 };
 

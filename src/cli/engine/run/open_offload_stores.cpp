@@ -76,7 +76,7 @@ MaybeStore open(const Request& request, const Placement& placement,
 }
 
 // Activations of a GPU go to the host's memory. Those of the CPU go to a file, where weights or
-// optimizer state go, or else beside what the run writes.
+// optimizer state go, or else beside the run's output.
 MaybeStore open_for_activations(const CommandContext& context, const Placement& placement,
                                 const offload::Staging& staging) {
     const config::Config& config = context.settings.values;
@@ -132,6 +132,7 @@ comm::Agreed<offload::OffloadStores> open_offload_stores(const CommandContext& c
 }
 
 std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stores,
+                                            int64_t activation_bytes,
                                             const CommandContext& context) {
     const config::ParallelSettings& parallel = context.settings.values.parallel;
     struct Asked {
@@ -153,7 +154,11 @@ std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stor
                       << human_bytes(static_cast<double>(offload_store->bytes())) << " in "
                       << offload_store->describe() << '\n';
     }
-    return std::nullopt;
+    if (!offload_stores.activations || activation_bytes == 0) return std::nullopt;
+    offload_stores.activations->reserve(activation_bytes);
+    auto failure = offload_stores.activations->allocate();
+    if (failure) failure->message = concat("activation_offloading: ", failure->message);
+    return comm::first_failure(context.world, failure);
 }
 
 }  // namespace ringshard::cli

@@ -14,9 +14,10 @@ comm::Agreed<offload::OffloadStores> open_offload_stores(const CommandContext& c
                                                          const Placement& placement,
                                                          const mesh::Cuts& cuts);
 
-// Allocates the space that weights and optimizer have reserved; activations reserve theirs when
-// batches come. Collective over the world.
+// Allocates the space that weights and optimizer have reserved, and so much for activations, which
+// reserve more where a batch needs it. Collective over the world.
 std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stores,
+                                            int64_t activation_bytes,
                                             const CommandContext& context);
 
 }  // namespace ringshard::cli

@@ -43,7 +43,7 @@ std::string describe_other_world(const config::Settings& settings, int64_t world
                   wanted, " with srun --ntasks or mpirun -n, or leave num_processes out");
 }
 
-// Of the ranks of this host, on its first rank: how they share cores; empty where each has its own.
+// Returns, on the first rank of a host, how its ranks share cores; empty if each has its own.
 std::string find_shared_cores(const device::Binding& binding, const comm::Group& neighbours) {
     std::vector<device::Binding> ranks;
     for (const std::string& line :

@@ -21,14 +21,15 @@ struct Placement {
     std::vector<RankPlace> places;  // of every rank, on rank 0; empty elsewhere
     int64_t ranks_on_host;
     int64_t num_threads;
-    bool shares_gpus;  // several ranks on one, which somebody allowed
+    bool shares_gpus;  // several ranks on one, as a setting allows
 };
 
 // Chooses and binds the device of every rank, the threads and the mesh; all ranks succeed, or all
 // get the same failure. Collective over the world.
 comm::Agreed<Placement> place_ranks(const CommandContext& context);
 
-// Notes on the settings, the picture of the mesh, what a step is: from rank 0, to stderr.
+// Prints notes on the settings, the picture of the mesh and the size of a step: from rank 0, to
+// stderr.
 void print_start(const CommandContext& context, const Placement& placement);
 
 }  // namespace ringshard::cli

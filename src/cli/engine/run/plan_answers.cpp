@@ -62,6 +62,9 @@ Expected<Answer> Planner::answer(const config::Settings& settings) const {
 Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_length) const {
     const auto shape = choose_layout(settings, spec_, args_);
     if (!shape) return shape.failure();
+    if (args_.documents > row_length)
+        return Failure{ExitCode::usage, concat("--documents ", args_.documents, ": a row of ",
+                                               row_length, " tokens has no room for so many")};
     return answer(settings, shape.value(), row_length);
 }
 
@@ -80,8 +83,10 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
                               std::max<int64_t>(1, std::ssize(spec_.blocks.front().joint)),
                   .row_length = row_length};
     config::Config config = settings.values;
-    const plan::Question question{config, spec_, shape, row_length,
-                                  device_.is_host ? c10::DeviceType::CPU : c10::DeviceType::CUDA};
+    plan::Question question{config, spec_, shape, row_length,
+                            device_.is_host ? c10::DeviceType::CPU : c10::DeviceType::CUDA};
+    question.documents = args_.documents;
+    question.device_memory = device_.memory_bytes;
     // Only on the host do the threads of a rank keep sums of their own.
     const int num_threads = device_.is_host ? num_threads_ : 1;
     answer.policies = config.training.activations_kept();
@@ -101,7 +106,7 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
 }
 
 Expected<Planner::Longest> Planner::longest(const config::Settings& settings) const {
-    constexpr int64_t step = 256;  // tokens; what rows are rounded down to
+    constexpr int64_t step = 256;  // tokens; rows are rounded down to multiples
     auto shortest = answer(settings, step);
     if (!shortest) return shortest.failure();
     Longest best{std::move(shortest).value(), {}};
@@ -200,8 +205,8 @@ std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const
     std::vector<Suggestion> good = try_layouts(settings, "");
     if (good.empty() && !settings.is_fixed("per_device_train_batch_size"))
         good = try_layouts(settings, "--per_device_train_batch_size 1 ");
-    // Rows of other layouts differ in number, so what counts is tokens in a second, in steps of a
-    // per cent; then what is left of the memory.
+    // Rows of other layouts differ in number, so they are compared by tokens per second, in steps
+    // of a per cent; then what is left of the memory.
     const auto cost = [](const Suggestion& suggestion) {
         const Answer& answer = suggestion.answer;
         return std::pair(-std::lround(100 * std::log(answer.seconds.tokens_per_second)),

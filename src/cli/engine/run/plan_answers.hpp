@@ -67,7 +67,7 @@ public:
     // On a mesh that is made already.
     Answer answer(const config::Settings& settings, const mesh::MeshShape& shape,
                   int64_t row_length) const;
-    // With the longest rows that fit, and what longer ones are short of.
+    // With the longest rows that fit, and the resource that longer ones lack.
     struct Longest {
         Answer answer;
         std::optional<plan::Shortage> end;

@@ -20,7 +20,8 @@ std::vector<shard::FlatUnit> frozen_units(const model::ModelSpec& spec) {
     return units;
 }
 
-// The same model with as many rows for tokens as its files have, of which these weights are frozen.
+// Returns the spec with as many rows for tokens as the model's files have, and with these weights
+// frozen.
 model::ModelSpec stored_spec(const model::ModelSpec& spec, std::set<std::string> frozen) {
     model::ModelSpec stored = spec;
     stored.vocabulary = stored.stored_vocabulary;
@@ -72,6 +73,20 @@ Failure holds_an_adapter(const fs::path& checkpoint) {
                    " --merge true --output_dir FOLDER; or export the adapter "
                    "and name it as adapter_name_or_path")};
 }
+
+namespace {
+
+// The numbers of an adapter of this model.
+comm::Agreed<model::StoredModel> open_adapter(const fs::path& folder, const model::ModelSpec& spec,
+                                              const comm::Group& group) {
+    auto stored = model::StoredModel::open_file(folder / model::adapter_weights_name, group);
+    if (!stored) return stored;
+    if (const auto misfit = model::check_adapter(stored.value(), spec, folder.string()))
+        return comm::found_by_all(*misfit);
+    return stored;
+}
+
+}  // namespace
 
 comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::ModelSpec& spec,
                                           Wanted wanted, checkpoint::Verification verification,
@@ -128,11 +143,9 @@ std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::Model
                                                               const comm::Group& group) {
     std::optional<model::StoredModel> stored;
     if (!folder.empty()) {
-        auto opened = model::StoredModel::open_file(folder / model::adapter_weights_name, group);
+        auto opened = open_adapter(folder, spec, group);
         if (!opened) return opened.failure();
         stored = std::move(opened).value();
-        if (const auto misfit = model::check_adapter(*stored, spec, folder.string()))
-            return comm::found_by_all(*misfit);
     }
     adapters_ = Adapters{spec, start, std::move(stored)};
     return std::nullopt;
@@ -144,9 +157,26 @@ void Pretrained::take_out(const model::ModelSpec& spec, model::InitialAdapter in
     initial_ = std::move(initial);
 }
 
-void Pretrained::begin_joint_adapters(const model::ModelSpec& spec,
-                                      std::vector<model::AdapterStart> starts) {
-    adapters_ = Adapters{spec, {}, {}, std::move(starts)};
+std::optional<comm::AgreedFailure> Pretrained::begin_joint_adapters(
+    const model::ModelSpec& spec, const std::vector<JointStart>& starts, const comm::Group& group) {
+    std::vector<model::JointOrigin> origins;
+    for (size_t number = 0; number < starts.size(); ++number) {
+        origins.push_back({starts[number].start});
+        if (starts[number].folder.empty()) continue;
+        auto opened =
+            open_adapter(starts[number].folder, model::with_adapter_alone(spec, number), group);
+        if (!opened) return opened.failure();
+        origins.back().stored = std::move(opened).value();
+    }
+    adapters_ = Adapters{spec, {}, {}, std::move(origins)};
+    return std::nullopt;
+}
+
+model::ModelSpec Pretrained::with_begun_adapters(model::ModelSpec spec) const {
+    for (size_t number = 0; number < adapters_->of_joint.size(); ++number)
+        if (adapters_->of_joint[number].stored)
+            for (model::BlockSpec& block : spec.blocks) block.joint[number].layers.clear();
+    return spec;
 }
 
 bool Pretrained::holds_adapters() const {

@@ -9,10 +9,17 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/model/initial_adapter.hpp"
+#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::cli {
+
+// How one of several adapters that train together begins.
+struct JointStart {
+    model::AdapterStart start;
+    std::filesystem::path folder;  // of an adapter to go on from; empty: it begins anew
+};
 
 // The model that a run begins with: a Hugging Face folder, or a checkpoint. Weights that were
 // frozen when the checkpoint was made lie in the model that it names, which is another one of
@@ -22,17 +29,17 @@ public:
     // Weights to read: all, or those of spec.frozen; the file may hold others too.
     enum class Wanted { all, frozen };
 
-    // Verifies that it holds what is wanted, in the shapes of the spec. `base`: the folder that is
-    // taken for the one which a checkpoint names, if any. Collective over the group.
+    // Verifies that the folder holds the wanted tensors, in the shapes of the spec. `base`:
+    // replaces the folder that a checkpoint names, if set. Collective over the group.
     static comm::Agreed<Pretrained> open(const std::filesystem::path& folder,
                                          const model::ModelSpec& spec, Wanted wanted,
                                          checkpoint::Verification verification,
                                          const comm::Group& group,
                                          const std::optional<std::filesystem::path>& base = {});
 
-    // Fills the shards of this rank with what is wanted, and returns the frozen weights by their
-    // hashes. Fails (65) where weights that a checkpoint names are others now. Collective over the
-    // group.
+    // Fills the shards of this rank with the wanted tensors, and returns the frozen weights by
+    // their hashes. Fails (65) if weights that a checkpoint names have changed since. Collective
+    // over the group.
     comm::Agreed<checkpoint::FrozenWeights> load(const model::ModelSpec& spec, shard::Zero& zero,
                                                  const comm::Group& group) const;
 
@@ -46,9 +53,10 @@ public:
                                                       const std::filesystem::path& folder,
                                                       const model::AdapterStart& start,
                                                       const comm::Group& group);
-    // The same of adapters that train together, which begin anew.
-    void begin_joint_adapters(const model::ModelSpec& spec,
-                              std::vector<model::AdapterStart> starts);
+    // The same of adapters that train together.
+    std::optional<comm::AgreedFailure> begin_joint_adapters(const model::ModelSpec& spec,
+                                                            const std::vector<JointStart>& starts,
+                                                            const comm::Group& group);
     // The adapter is a part of the weights: load() takes it out of them. With `begins` the adapters
     // of the spec begin with its numbers.
     enum class Begins { no, yes };
@@ -57,6 +65,9 @@ public:
     const model::InitialAdapter* initial_adapter() const { return initial_ ? &*initial_ : nullptr; }
     // Returns true if adapters of the spec have first values, and none of a file.
     bool begins_adapters() const { return adapters_ && !adapters_->stored; }
+    // Returns the spec without those adapters, of several that train together, that have the
+    // numbers of a file.
+    model::ModelSpec with_begun_adapters(model::ModelSpec spec) const;
     // Returns true if the checkpoint holds adapters.
     bool holds_adapters() const;
 
@@ -71,13 +82,13 @@ private:
     Wanted wanted_ = Wanted::all;
     std::optional<model::StoredModel> stored_;  // or:
     std::optional<checkpoint::Checkpoint> checkpoint_;
-    checkpoint::FrozenWeights elsewhere_;  // what the checkpoint does not hold
-    std::unique_ptr<Pretrained> base_;     // what holds it
+    checkpoint::FrozenWeights elsewhere_;  // the weights that the checkpoint does not hold
+    std::unique_ptr<Pretrained> base_;     // the folder that holds them
     struct Adapters {
         model::ModelSpec spec;
         model::AdapterStart start;
         std::optional<model::StoredModel> stored;
-        std::vector<model::AdapterStart> of_joint{};  // of several that train together
+        std::vector<model::JointOrigin> of_joint{};  // of several that train together
     };
     std::optional<Adapters> adapters_;
     std::optional<model::InitialAdapter> initial_;
@@ -88,7 +99,7 @@ private:
 Failure other_base(const std::filesystem::path& checkpoint, const std::string& then,
                    const std::string& now, const std::string& tensor);
 
-// The failure of a checkpoint with adapters where a whole model is asked for.
+// Returns the failure of a checkpoint with adapters in place of a whole model.
 Failure holds_an_adapter(const std::filesystem::path& checkpoint);
 
 }  // namespace ringshard::cli

@@ -102,11 +102,12 @@ model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
     return {static_cast<uint64_t>(seed), adapters.config.init};
 }
 
-std::vector<model::AdapterStart> starts_of(const std::vector<JointAdapter>& adapters) {
-    std::vector<model::AdapterStart> starts;
-    for (const JointAdapter& adapter : adapters)
+std::vector<JointStart> starts_of(const std::vector<AdapterInJob>& adapters) {
+    std::vector<JointStart> starts;
+    for (const AdapterInJob& adapter : adapters)
         starts.push_back(
-            {static_cast<uint64_t>(adapter.settings.values.run.seed), adapter.config.init});
+            {{static_cast<uint64_t>(adapter.settings.values.run.seed), adapter.config.init},
+             adapter.folder});
     return starts;
 }
 
@@ -117,7 +118,7 @@ bool asks_for_adapters(const config::Config& config) {
 
 namespace {
 
-// Those that no file describes.
+// Those of the settings alone.
 AskedAdapters asked_by_settings(const config::Settings& settings) {
     AskedAdapters asked{config_of(settings.values.adapter)};
     for (config::AdapterRun& run : config::adapter_runs(settings, config::OptionTable())) {
@@ -127,10 +128,53 @@ AskedAdapters asked_by_settings(const config::Settings& settings) {
     return asked;
 }
 
-std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<JointAdapter>& adapters) {
+bool goes_on(const config::Settings& settings) {
+    return !settings.values.adapter.adapter_name_or_path.empty();
+}
+
+// The settings that name an adapter to go on from: those of the run, or of adapters that train
+// together.
+std::vector<const config::Settings*> continued(const config::Settings& settings,
+                                               const AskedAdapters& asked) {
+    if (goes_on(settings)) return {&settings};
+    std::vector<const config::Settings*> all;
+    for (const AdapterInJob& adapter : asked.joint)
+        if (goes_on(adapter.settings)) all.push_back(&adapter.settings);
+    return all;
+}
+
+Expected<std::vector<AdapterFile>> read_adapter_files(
+    const std::vector<const config::Settings*>& continued, const HubCache& hub) {
+    std::vector<AdapterFile> files;
+    for (const config::Settings* settings : continued) {
+        auto file = read_adapter_file(*settings, hub);
+        if (!file) return file.failure();
+        files.push_back(std::move(file).value());
+    }
+    return files;
+}
+
+// Takes what the files of adapters to go on from say, in the order of continued().
+Expected<AskedAdapters> with_files(AskedAdapters asked, const config::Settings& settings,
+                                   const std::vector<AdapterFile>& files) {
+    if (goes_on(settings)) return parse(settings, files.front());
+    auto file = files.begin();
+    for (AdapterInJob& adapter : asked.joint) {
+        if (!goes_on(adapter.settings)) continue;
+        auto parsed = parse(adapter.settings, *file++);
+        if (!parsed)
+            return Failure{parsed.failure().code,
+                           concat("adapter ", adapter.name, ": ", parsed.failure().message)};
+        adapter.config = std::move(parsed.value().config);
+        adapter.folder = std::move(parsed.value().folder);
+    }
+    return asked;
+}
+
+std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<AdapterInJob>& adapters) {
     std::vector<std::string> names;
     std::vector<model::LoraConfig> configs;
-    for (const JointAdapter& adapter : adapters) {
+    for (const AdapterInJob& adapter : adapters) {
         names.push_back(adapter.name);
         configs.push_back(adapter.config);
     }
@@ -142,26 +186,30 @@ std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<JointAdapte
 }  // namespace
 
 Expected<AskedAdapters> read_asked_adapters(const config::Settings& settings, const HubCache& hub) {
-    if (settings.values.adapter.adapter_name_or_path.empty()) return asked_by_settings(settings);
-    const auto file = read_adapter_file(settings, hub);
-    return file ? parse(settings, file.value()) : file.failure();
+    AskedAdapters asked = asked_by_settings(settings);
+    const auto files = read_adapter_files(continued(settings, asked), hub);
+    return files ? with_files(std::move(asked), settings, files.value()) : files.failure();
 }
 
 comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings,
                                                 const HubCache& hub, const comm::Group& world) {
-    if (settings.values.adapter.adapter_name_or_path.empty()) return asked_by_settings(settings);
-    AdapterFile file;
+    AskedAdapters asked = asked_by_settings(settings);
+    const std::vector<const config::Settings*> named = continued(settings, asked);
+    if (named.empty()) return asked;
+    std::vector<AdapterFile> files;
     std::optional<Failure> failure;
     if (world.is_root()) {
-        auto read = read_adapter_file(settings, hub);
+        auto read = read_adapter_files(named, hub);
         if (read)
-            file = std::move(read).value();
+            files = std::move(read).value();
         else
             failure = read.failure();
     }
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
-    file = {world.broadcast(file.folder), world.broadcast(file.text)};
-    auto parsed = parse(settings, file);
+    files.resize(named.size());
+    for (AdapterFile& file : files)
+        file = {world.broadcast(file.folder), world.broadcast(file.text)};
+    auto parsed = with_files(std::move(asked), settings, files);
     if (!parsed) return comm::found_by_all(parsed.failure());
     return std::move(parsed).value();
 }

@@ -14,24 +14,25 @@
 
 namespace ringshard::cli {
 
-// One of several adapters that train together.
-struct JointAdapter {
+// One of several adapters that train together, with the settings of a run of its own.
+struct AdapterInJob {
     std::string name;
-    config::Settings settings;  // that a run of its own would have
+    config::Settings settings;
     model::LoraConfig config{};
+    std::filesystem::path folder{};  // of an adapter to go on from; empty: it begins anew
 };
 
 // The adapters that the settings ask for.
 struct AskedAdapters {
     model::LoraConfig config{};
     std::filesystem::path folder{};     // of an adapter to go on from; empty: they begin anew
-    std::vector<JointAdapter> joint{};  // in their place
+    std::vector<AdapterInJob> joint{};  // in their place
 };
 
 // How adapters begin that have no folder.
 model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
-// The same of each of those that train together.
-std::vector<model::AdapterStart> starts_of(const std::vector<JointAdapter>& adapters);
+// The same of each of those that train together, and their folders.
+std::vector<JointStart> starts_of(const std::vector<AdapterInJob>& adapters);
 
 // Returns true if the settings ask for adapters.
 bool asks_for_adapters(const config::Config& config);

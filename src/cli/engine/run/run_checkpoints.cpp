@@ -31,7 +31,7 @@ checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShap
 
 std::vector<std::string> adapter_configs(const config::Config& config, const RunInputs& inputs) {
     std::vector<std::string> configs;
-    for (const JointAdapter& adapter : inputs.adapters.joint)
+    for (const AdapterInJob& adapter : inputs.adapters.joint)
         configs.push_back(
             model::print_adapter_config(adapter.config, config.model.model_name_or_path));
     return configs;

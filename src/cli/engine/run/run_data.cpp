@@ -99,13 +99,18 @@ int64_t RunData::longest_row() const {
 
 namespace {
 
+bool evaluates(const config::Config& config) {
+    return config.evaluation.eval_strategy != config::Interval::no ||
+           config.evaluation.eval_on_start;
+}
+
 // The rows of each of the adapters that train together. Collective over the world.
 comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const HubCache& hub,
                                          int64_t num_threads, const model::ModelSpec& spec,
-                                         const std::vector<JointAdapter>& joint) {
+                                         const std::vector<AdapterInJob>& joint) {
     data::OpenFiles open;
     std::vector<data::Rows> all;
-    for (const JointAdapter& adapter : joint) {
+    for (const AdapterInJob& adapter : joint) {
         const std::string title = concat("data of ", adapter.name);
         auto rows =
             prepare_rows(context, hub, num_threads, spec,
@@ -113,9 +118,18 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
         if (!rows) return rows.failure();
         all.push_back(std::move(rows).value());
     }
-    RunData data{std::move(all.front()), std::nullopt};
+    RunData data{std::move(all.front())};
     all.erase(all.begin());
     data.of_further_adapters = std::move(all);
+    if (!evaluates(context.settings.values)) return data;
+    for (const AdapterInJob& adapter : joint) {
+        const std::string title = concat("evaluation data of ", adapter.name);
+        auto rows =
+            prepare_rows(context, hub, num_threads, spec,
+                         data::evaluation_data(adapter.settings.values, hub), title.c_str(), open);
+        if (!rows) return rows.failure();
+        data.evaluation.push_back(std::move(rows).value());
+    }
     return data;
 }
 
@@ -123,21 +137,19 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
 
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<JointAdapter>& joint) {
+                                       const std::vector<AdapterInJob>& joint) {
     if (!joint.empty()) return prepare_joint_data(context, hub, num_threads, spec, joint);
     const config::Config& config = context.settings.values;
     data::OpenFiles open;
     auto training = prepare_rows(context, hub, num_threads, spec, data::training_data(config, hub),
                                  "data", open);
     if (!training) return training.failure();
-    RunData data{std::move(training).value(), std::nullopt};
-    const bool evaluates =
-        config.evaluation.eval_strategy != config::Interval::no || config.evaluation.eval_on_start;
-    if (!evaluates) return data;
+    RunData data{std::move(training).value()};
+    if (!evaluates(config)) return data;
     auto evaluation = prepare_rows(context, hub, num_threads, spec,
                                    data::evaluation_data(config, hub), "evaluation data", open);
     if (!evaluation) return evaluation.failure();
-    data.evaluation = std::move(evaluation).value();
+    data.evaluation.push_back(std::move(evaluation).value());
     auto prompts = read_eval_prompts(context, hub, spec);
     if (!prompts) return prompts.failure();
     data.prompts = std::move(prompts).value();

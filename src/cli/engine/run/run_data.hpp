@@ -17,7 +17,8 @@ namespace ringshard::cli {
 // The rows of a run.
 struct RunData {
     data::Rows training;
-    std::optional<data::Rows> evaluation;  // where the settings ask for evaluation
+    // Where the settings ask for evaluation; of each adapter, where several train together.
+    std::vector<data::Rows> evaluation{};
     std::optional<EvalPrompts> prompts{};
     // Of the second and later adapters, where several train together; `training` is the first's.
     std::vector<data::Rows> of_further_adapters{};
@@ -35,7 +36,7 @@ data::PrepareResources prepare_resources(const CommandContext& context, int64_t 
 // warnings. Collective over the world.
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<JointAdapter>& joint);
+                                       const std::vector<AdapterInJob>& joint);
 
 // Fails (78) if dataloader_drop_last leaves out every row: there are fewer rows than all data ranks
 // take in a batch.

@@ -27,7 +27,7 @@ ordered_json describe_ranks(const Placement& placement) {
 std::optional<comm::AgreedFailure> write_run_record(const CommandContext& context,
                                                     const Placement& placement,
                                                     const model::ModelSpec& spec, int64_t attempt,
-                                                    int64_t num_steps, const std::string& gemms) {
+                                                    int64_t num_steps, const ChosenGemms& gemms) {
     std::optional<Failure> failure;
     if (context.world.is_root()) {
         const config::Config& config = context.settings.values;
@@ -50,7 +50,8 @@ std::optional<comm::AgreedFailure> write_run_record(const CommandContext& contex
             {"memory_of_rank_0", placement.memory},
             {"activations_kept",
              describe(config.training.activations_kept(), narrow<int64_t>(spec.blocks.size()))},
-            {"cpu_gemm", parse_json<ordered_json>(gemms).value()},
+            {"cpu_gemm", parse_json<ordered_json>(gemms.record).value()},
+            {"gpu_gemm", parse_json<ordered_json>(gemms.gpu_record).value()},
             {"ranks", describe_ranks(placement)},
             {"settings", parse_json<ordered_json>(settings).value()}};
         failure = write_file_atomically(

@@ -116,7 +116,9 @@ comm::Agreed<Origin> find_origin(const RunStart& start, StartKind kind) {
         return comm::found_by_all(holds_an_adapter(start.model));
     if (!start.adapters.joint.empty()) {
         if (!origin.checkpoint)
-            origin.pretrained->begin_joint_adapters(start.spec, starts_of(start.adapters.joint));
+            if (const auto failure = origin.pretrained->begin_joint_adapters(
+                    start.spec, starts_of(start.adapters.joint), context.world))
+                return *failure;
     } else if (start.adapters.config.init.takes_from_weights()) {
         if (const auto failure =
                 take_out_initial_adapter(context.settings.values, start.adapters, start.spec,
@@ -199,7 +201,7 @@ comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin
         model::set_added_rows(spec, zero, context.world);
         if (origin.pretrained && origin.pretrained->begins_adapters()) {
             zero.refresh_compute_weights();
-            model::set_magnitudes(spec, zero);
+            model::set_magnitudes(origin.pretrained->with_begun_adapters(spec), zero);
         }
         if (optimizer.steps_done() > 0) optimizer.forget(zero);
     }

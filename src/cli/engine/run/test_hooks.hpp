@@ -8,8 +8,8 @@
 #include "ringshard/base/environment.hpp"
 #include "ringshard/watch/watchdog.hpp"
 
-// Variables RINGSHARD_TEST_* with which tests change what a run finds around it. Without them each
-// function returns what holds for every user.
+// Variables RINGSHARD_TEST_* with which tests change the environment of a run. Without them each
+// function returns the value of a normal run.
 namespace ringshard::cli::test_hooks {
 
 // RINGSHARD_TEST_COMM_DELAY_US delays messages: computation has to hide the delay.

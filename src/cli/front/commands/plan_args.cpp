@@ -12,7 +12,7 @@ Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
             ExitCode::usage,
             concat(what,
                    "; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--interconnect "
-                   "LINK+NETWORK] [--longest] "
+                   "LINK+NETWORK] [--documents N] [--longest] "
                    "[--suggest] [--curves FOLDER] [--show_device] [--json] and the flags of "
                    "training")};
     };
@@ -32,17 +32,13 @@ Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
             if (flag.name == "--gpu") args.device = *text;
             if (flag.name == "--curves") args.curves = *text;
             if (flag.name == "--interconnect") args.interconnect = *text;
-        } else if (flag.name == "--world" || flag.name == "--nodes") {
-            const bool is_world = flag.name == "--world";
+        } else if (flag.name == "--world" || flag.name == "--nodes" || flag.name == "--documents") {
             const auto text = flag.value();
             const auto number = text ? read_whole_number(*text) : std::nullopt;
-            if (!number || *number < 1)
-                return usage(is_world ? "--world must be at least 1"
-                                      : "--nodes must be at least 1");
-            if (is_world)
-                args.world = *number;
-            else
-                args.nodes = *number;
+            if (!number || *number < 1) return usage(flag.name + " must be at least 1");
+            if (flag.name == "--world") args.world = *number;
+            if (flag.name == "--nodes") args.nodes = *number;
+            if (flag.name == "--documents") args.documents = *number;
         } else {
             args.settings.push_back(flag.whole());
         }

@@ -6,7 +6,7 @@ namespace ringshard::cli {
 
 namespace {
 
-// Those that make the rows of training and train on them.
+// Commands that prepare rows and train on them.
 
 Command train() {
     return {
@@ -42,8 +42,9 @@ Command plan() {
             TakesSettings::yes,
             {{"--world", "RANKS", "How many ranks the job will have."},
              {"--nodes", "N", "On how many hosts; else eight ranks to a host."},
-             {"--gpu", "DEVICE", "A device by its name, or a file of doctor --measure."},
+             {"--gpu", "DEVICE", "A device, or a file of doctor --measure."},
              {"--interconnect", "LINK+NETWORK", "What joins the ranks: nvlink+ib400."},
+             {"--documents", "N", "Documents that share a row; else one."},
              {"--longest", "", "Find the longest row that fits."},
              {"--suggest", "", "Compare layouts, the best first."},
              {"--curves", "FOLDER", "The same on more ranks, for plot --plan."},
@@ -72,7 +73,7 @@ Command doctor() {
             {"profile", "cp_size", "sp_size", "device", "measure"}};
 }
 
-// Those that look at what a run left.
+// Commands that read the results of a run.
 
 Command inspect() {
     return {"inspect",
@@ -158,7 +159,7 @@ Command sweep() {
             {"expand", "submit", "status", "best"}};
 }
 
-// Those that begin something, and the program itself.
+// Commands that create files, and those about the program.
 
 Command init() {
     return {"init",

@@ -68,7 +68,7 @@ public:
     // Appends the tokens of a text. A failure names the first byte that is not UTF-8.
     std::optional<Failure> encode(std::string_view text, SpecialTokens special, Scratch& scratch,
                                   std::vector<int32_t>& ids) const;
-    // The same with the span of each token. Slower: spans bypass the cache of words.
+    // Also returns the span of each token. Slower: spans bypass the cache of words.
     std::optional<Failure> encode(std::string_view text, SpecialTokens special, Scratch& scratch,
                                   std::vector<int32_t>& ids, std::vector<Span>& spans) const;
 

@@ -1,0 +1,43 @@
+#include <algorithm>
+#include <bit>
+
+#include "ringshard/model/transformer.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// The largest power of two from least to most that takes no more than these bytes.
+int64_t fitting(double bytes, double bytes_of_token, int64_t least, int64_t most) {
+    const double tokens = std::min(bytes / bytes_of_token, static_cast<double>(most));
+    const auto whole = static_cast<uint64_t>(std::max(tokens, static_cast<double>(least)));
+    return static_cast<int64_t>(std::bit_floor(whole));
+}
+
+// Numbers of a token in the backward pass of an MLP: gate, up, their product or its gradient, and
+// rows before and behind.
+double numbers_of_mlp(const BlockSpec& block) {
+    const int64_t inner = block.experts ? block.experts->per_token * block.experts->intermediate
+                                        : block.mlp.intermediate;
+    return 3 * static_cast<double>(inner + block.width);
+}
+
+}  // namespace
+
+Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType device,
+                 double memory_bytes) {
+    if (device != c10::DeviceType::CUDA) return {};
+    constexpr int64_t rows_of_expert = 512;
+    if (memory_bytes == 0) return {.head = 4096, .mlp = 8192, .rows_of_expert = rows_of_expert};
+    constexpr double share_of_head = 1.0 / 32;
+    constexpr double share_of_mlp = 1.0 / 64;
+    const auto bytes = static_cast<double>(c10::elementSize(type));
+    double widest = 1;
+    for (const BlockSpec& block : spec.blocks) widest = std::max(widest, numbers_of_mlp(block));
+    return {.head = fitting(share_of_head * memory_bytes,
+                            bytes * static_cast<double>(spec.vocabulary), 1024, 16384),
+            .mlp = fitting(share_of_mlp * memory_bytes, bytes * widest, 2048, 65536),
+            .rows_of_expert = rows_of_expert};
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,138 @@
+#include "shard_batch.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/base/mix.hpp"
+
+namespace ringshard::train {
+
+namespace {
+
+template <class Number>
+at::Tensor to_tensor(const std::vector<Number>& values, at::Device device) {
+    // A GPU copies from pinned memory asynchronously.
+    at::Tensor tensor = at::empty(
+        {static_cast<int64_t>(values.size())},
+        at::TensorOptions(c10::CppTypeToScalarType<Number>()).pinned_memory(device.is_cuda()));
+    std::ranges::copy(values, tensor.template data_ptr<Number>());
+    return tensor.to(device, true);
+}
+
+struct Targets {
+    std::vector<int64_t> places;
+    std::vector<int64_t> tokens;
+    std::vector<float> weights;
+};
+
+Targets targets_of(const std::vector<int64_t>& next_tokens, const std::vector<float>& weights) {
+    Targets targets;
+    for (size_t place = 0; place < next_tokens.size(); ++place) {
+        if (next_tokens[place] == model::TokenBatch::no_target) continue;
+        targets.places.push_back(static_cast<int64_t>(place));
+        targets.tokens.push_back(next_tokens[place]);
+        if (!weights.empty()) targets.weights.push_back(weights[place]);
+    }
+    return targets;
+}
+
+// `of_step`: of all rows but those of adapters that train together, which have bits of their own.
+std::vector<int64_t> dropout_keys(const data::FlatBatch& batch, uint64_t of_step) {
+    std::vector<int64_t> keys(batch.tokens.size());
+    size_t adapter = 0;
+    for (size_t i = 0; i < batch.row_starts.size(); ++i) {
+        const auto& [row, begin] = batch.row_starts[i];
+        const auto end = i + 1 < batch.row_starts.size()
+                             ? static_cast<size_t>(batch.row_starts[i + 1].begin)
+                             : keys.size();
+        for (;
+             adapter < batch.adapter_starts.size() && batch.adapter_starts[adapter].begin <= begin;
+             ++adapter)
+            of_step = batch.adapter_starts[adapter].dropout;
+        const uint64_t of_row = mix_bits(of_step, static_cast<uint64_t>(row));
+        for (auto token = static_cast<size_t>(begin); token < end; ++token)
+            keys[token] =
+                static_cast<int64_t>(mix_bits(of_row, token - static_cast<size_t>(begin)));
+    }
+    return keys;
+}
+
+// Returns how many tokens of a layout stand at `first` or behind it.
+int64_t count_from(const attention::Layout& layout, int64_t first) {
+    int64_t count = 0;
+    for (const attention::Run& run : layout)
+        count += std::clamp<int64_t>(run.start + run.length - first, 0, run.length);
+    return count;
+}
+
+// The first of this rank's tokens of each adapter, and the end of the last one's: `num_tokens` are
+// in the whole list without fillers.
+std::vector<int64_t> adapter_bounds(const data::FlatBatch& batch, const attention::Layout& mine,
+                                    int64_t num_tokens) {
+    std::vector<int64_t> bounds;
+    if (batch.adapter_starts.empty()) return bounds;
+    const int64_t all = count_from(mine, 0);
+    for (const auto& [begin, dropout] : batch.adapter_starts)
+        bounds.push_back(all - count_from(mine, begin));
+    bounds.push_back(all - count_from(mine, num_tokens));
+    return bounds;
+}
+
+std::vector<int64_t> bounds_of_targets(const std::vector<int64_t>& of_tokens,
+                                       const std::vector<int64_t>& places) {
+    std::vector<int64_t> bounds;
+    for (const int64_t bound : of_tokens)
+        bounds.push_back(std::ranges::lower_bound(places, bound) - places.begin());
+    return bounds;
+}
+
+}  // namespace
+
+attention::SequencePartition partition_of(const data::FlatBatch& batch,
+                                          const mesh::MeshShape& shape) {
+    return {static_cast<int64_t>(batch.tokens.size()), batch.document_starts, shape.ring,
+            shape.ulysses};
+}
+
+model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks,
+                              std::optional<uint64_t> dropout_of_step) {
+    const attention::SequencePartition partition = partition_of(batch, mesh.shape());
+    const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
+    const auto filled = static_cast<size_t>(partition.filled_length());
+    batch.tokens.resize(filled, 0);
+    batch.targets.resize(filled, model::TokenBatch::no_target);
+    const bool is_weighted = !batch.weights.empty();
+    if (is_weighted) batch.weights.resize(filled, 0);
+    const auto positions =
+        attention::positions_in_documents(partition.filled_length(), partition.document_starts());
+
+    const attention::Layout mine =
+        partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses);
+    const auto part = [&]<class Number>(const std::vector<Number>& whole) {
+        return attention::pick(std::span(whole), mine);
+    };
+    std::vector<int64_t> bounds = adapter_bounds(batch, mine, num_tokens);
+    const Targets targets =
+        targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>());
+    const auto there = [&](const auto& values) { return to_tensor(values, mesh.device()); };
+    std::vector<attention::Plan> plans =
+        attention::make_plans(partition, mesh.coordinates().ring, masks);
+    attention::prepare_plans(plans, mesh.device());
+    return {there(part(batch.tokens)),
+            there(part(positions)),
+            there(targets.places),
+            there(targets.tokens),
+            is_weighted ? there(targets.weights) : at::Tensor(),
+            std::move(plans),
+            dropout_of_step ? there(part(dropout_keys(batch, *dropout_of_step))) : at::Tensor(),
+            there(part(attention::document_lengths(partition.filled_length(),
+                                                   partition.document_starts()))),
+            count_from(mine, num_tokens),
+            bounds,
+            bounds_of_targets(bounds, targets.places)};
+}
+
+}  // namespace ringshard::train

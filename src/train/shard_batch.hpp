@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "ringshard/attention/plan.hpp"
+#include "ringshard/attention/sequence_partition.hpp"
+#include "ringshard/data/rows.hpp"
+#include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/token_batch.hpp"
+
+namespace ringshard::train {
+
+// Returns this rank's part of a micro-batch, on its device. Pads the batch with a document without
+// targets, so that it divides. With a number of the step, the tokens have keys of dropout: a
+// function of it, of the row in the dataset and of the place in the row.
+model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks,
+                              std::optional<uint64_t> dropout_of_step = {});
+
+// Returns the tokens of each rank of the sequence group.
+attention::SequencePartition partition_of(const data::FlatBatch& batch,
+                                          const mesh::MeshShape& shape);
+
+}  // namespace ringshard::train
