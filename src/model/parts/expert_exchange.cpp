@@ -41,9 +41,11 @@ ops::ExpertRows rows_by_chunk(const at::Tensor& experts, const ExpertsSpec& spec
     const at::Tensor numbers = experts.clone();
     std::vector<int64_t> planned;
     int64_t begin = 0;
+    bool is_first = true;
     for (const int64_t tokens : tokens_of_chunks) {
         const at::Tensor here = experts.narrow(0, begin, tokens);
-        if (begin > 0) numbers.narrow(0, begin, experts.size(0) - begin).add_(spec.count);
+        if (!is_first) numbers.narrow(0, begin, experts.size(0) - begin).add_(spec.count);
+        is_first = false;  // it may be empty
         if (spec.planned_experts > 0) {
             const auto rows = ops::rows_by_expert(here, spec.count, spec.planned_experts);
             planned.insert(planned.end(), rows.counts.begin(), rows.counts.end());
