@@ -28,13 +28,18 @@ def goldens(folder):
 
 # Traces of families whose files differ: norms with an offset, experts as single and as turned tensors, corrections of routers. Ranks
 # share the experts.
-TRAINED = {"gemma3": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size", "2"], "ernie4_5_moe": ["--ep_size", "2"],
+TRAINED = {"gemma3": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size", "2"],
+           "ernie4_5_moe": ["--ep_size", "2", "--dtype", "bfloat16"],
            "glm4_moe": ["--ep_size", "2", "--dtype", "bfloat16"]}
 CORRECTION = "e_score_correction_bias"  # no run trains it, and every file has it in fp32
 
 
 def corrections(model):
     return {name: tensor for name, tensor in model.state_dict().items() if name.endswith(CORRECTION)}
+
+
+def types_in(folder):
+    return {name: tensor.dtype for name, tensor in load_file(os.path.join(folder, "model.safetensors")).items()}
 
 
 def single_experts(state):
@@ -169,6 +174,8 @@ class Families(TrainerTest):
                 before, after = self.load(model), self.load(output)
                 ids = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
                 self.assertGreater((after(ids).logits - before(ids).logits).abs().max().item(), 1e-2)
+                after.save_pretrained(os.path.join(folder, "again"))
+                self.assertEqual(types_in(output), types_in(os.path.join(folder, "again")))
                 for key, weight in after.named_parameters():
                     self.assertTrue(torch.isfinite(weight).all(), key)
                     if not key.endswith(CORRECTION):

@@ -23,6 +23,12 @@ std::optional<shard::ParameterId> correction_of(shard::UnitLayout& unit, const E
                      .is_bias = true});
 }
 
+// Ernie's routers, whose corrections are a row, are in fp32 everywhere, as transformers keeps them;
+// those of GLM-4.5 multiply in fp32 with weights of the compute type.
+shard::Form form_of_router(const ExpertsSpec& spec) {
+    return spec.routes_in_fp32 && spec.correction_is_row ? shard::Form::wide : shard::Form::numbers;
+}
+
 std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& block) {
     if (block.experts->shared_gate.empty()) return std::nullopt;
     return Projection(unit, {.layers = {{block.experts->shared_gate, 1}},
@@ -95,7 +101,8 @@ Experts::Experts(shard::UnitLayout& unit, const BlockSpec& block)
       width_(block.width),
       router_(unit, {.layers = {{spec_.router, spec_.count}},
                      .in = width_,
-                     .has_bias = spec_.router_has_bias}),
+                     .has_bias = spec_.router_has_bias,
+                     .form = form_of_router(spec_)}),
       correction_(correction_of(unit, spec_)),
       experts_(unit, block),
       shared_(shared_of(unit, block)),

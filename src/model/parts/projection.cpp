@@ -20,6 +20,7 @@ int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
 
 shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     shard::ParameterGroup group;
+    group.form = spec.form;
     group.begins_with_product = true;
     for (const auto& [name, out] : spec.layers)
         group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});

@@ -11,6 +11,7 @@
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/gemm.hpp"
+#include "ringshard/shard/flat_unit.hpp"
 
 namespace ringshard::model {
 
@@ -26,6 +27,7 @@ struct ProjectionSpec {
     bool has_biases_apart = false;                  // each layer's is a parameter by itself
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
     std::vector<JointAdapter> joint{};              // in their place
+    shard::Form form = shard::Form::numbers;        // of the weights
 };
 
 // The tokens of each of the adapters that train together, which follow one another: those of
