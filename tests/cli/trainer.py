@@ -43,9 +43,9 @@ def ranks_of(launcher):
 
 
 def read_metrics(output):
-    """All lines: of steps, of evaluations, of the end."""
+    """All whole lines: of steps, of evaluations, of the end. A program that runs may be writing another one."""
     with open(os.path.join(output, "metrics.jsonl")) as file:
-        return [json.loads(line) for line in file]
+        return [json.loads(line) for line in file if line.endswith("\n")]
 
 
 def read_steps(output):
