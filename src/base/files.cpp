@@ -1,6 +1,7 @@
 #include "ringshard/base/files.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -165,17 +166,37 @@ void remove_unfinished(const std::filesystem::path& folder,
     }
 }
 
+namespace {
+
+bool ends_inside_a_line(int descriptor, off_t size) {
+    char last = '\n';
+    return size > 0 && ::pread(descriptor, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+off_t size_of(int descriptor) {
+    struct stat status {};
+    return ::fstat(descriptor, &status) == 0 ? status.st_size : -1;
+}
+
+}  // namespace
+
 std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line) {
-    const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (descriptor < 0) return io_failure(file, "cannot be opened");
-    const std::string whole = std::string(line) + "\n";
+    const off_t before = size_of(descriptor);
+    const std::string whole =
+        (ends_inside_a_line(descriptor, before) ? "\n" : "") + std::string(line) + "\n";
     const ssize_t written = ::write(descriptor, whole.data(), whole.size());
     std::optional<Failure> failure;
-    if (written < 0)
+    if (written < 0) {
         failure = io_failure(file, "cannot be written");
-    else if (static_cast<size_t>(written) < whole.size())
+    } else if (static_cast<size_t>(written) < whole.size()) {
         failure = Failure{ExitCode::io, concat(file.string(), " took ", written, " of ",
                                                whole.size(), " bytes: is the disk full?")};
+        // Takes the part back, unless another writer has appended since.
+        if (before >= 0 && size_of(descriptor) == before + written)
+            static_cast<void>(::ftruncate(descriptor, before));
+    }
     // A network file system may tell of a full disk only here.
     if (::close(descriptor) != 0 && !failure) failure = io_failure(file, "cannot be written");
     return failure;

@@ -123,7 +123,7 @@ Failure superseded(const std::filesystem::path& output_dir, int64_t newer, int64
 void tell_attempt_before(const Claim& claim) {
     const auto file = attempt_folder(claim.output_dir, claim.attempt - 1) / owner;
     if (file_exists(file))
-        static_cast<void>(append_line(file, concat("\nfollowed by attempt ", claim.attempt)));
+        static_cast<void>(append_line(file, concat("followed by attempt ", claim.attempt)));
 }
 
 }  // namespace

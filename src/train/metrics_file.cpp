@@ -84,14 +84,7 @@ std::optional<Failure> MetricsFile::clean(
 
 std::optional<Failure> MetricsFile::write_kept() {
     while (!kept_.empty()) {
-        // A part of a line that was cut short stays: the newline ends it, and the whole line
-        // follows.
-        const std::string separator = is_cut_short_ ? "\n" : "";
-        if (auto failure = append_line(file_, separator + kept_.front())) {
-            is_cut_short_ = true;
-            return failure;
-        }
-        is_cut_short_ = false;
+        if (auto failure = append_line(file_, kept_.front())) return failure;
         kept_.erase(kept_.begin());
     }
     return std::nullopt;

@@ -1,10 +1,13 @@
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -78,6 +81,28 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_leaves_nothing_behind) {
     BOOST_TEST(full_at_close->message.find("No space left") != std::string::npos);
     BOOST_TEST(!append_line(folder / "lines", "line"));
     std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(a_line_is_appended_whole_or_not_at_all) {
+    const auto file = std::filesystem::temp_directory_path() / concat("ringshard_lines_", getpid());
+    BOOST_TEST(!append_line(file, "first"));
+    // The system takes four more bytes, as at the end of a full disk.
+    rlimit usual{};
+    getrlimit(RLIMIT_FSIZE, &usual);
+    const auto before = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit tight{10, usual.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &tight);
+    const auto cut_short = append_line(file, "second");
+    setrlimit(RLIMIT_FSIZE, &usual);
+    std::signal(SIGXFSZ, before);
+    BOOST_TEST_REQUIRE(cut_short.has_value());
+    BOOST_TEST(cut_short->message.find("took 4 of 7 bytes") != std::string::npos);
+    BOOST_TEST(read_file(file).value() == "first\n");
+    // Half a line that somebody else left behind stays a line of its own.
+    std::ofstream(file, std::ios::app) << "sec";
+    BOOST_TEST(!append_line(file, "second"));
+    BOOST_TEST(read_file(file).value() == "first\nsec\nsecond\n");
+    std::filesystem::remove(file);
 }
 
 BOOST_AUTO_TEST_CASE(utf8_is_told_from_other_bytes) {

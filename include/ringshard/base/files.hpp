@@ -43,8 +43,9 @@ std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,
 void remove_unfinished(const std::filesystem::path& folder,
                        const std::function<bool(const std::string& name)>& is_meant);
 
-// One line in one write: lines of several writers do not mix. The system has taken the line when
-// this returns; it is not flushed to disk, so a crash of the host may lose it.
+// One line in one write: lines of several writers do not mix. A line of which the disk takes only a
+// part is taken back; where even that fails, the next line begins with a newline. The system has
+// taken the line when this returns; it is not flushed to disk, so a crash of the host may lose it.
 std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line);
 
 // Flushes a folder, so that new, renamed and deleted names survive a crash.

@@ -121,7 +121,6 @@ public:
 
 private:
     std::vector<std::string> kept_;  // lines that are not in the file yet
-    bool is_cut_short_ = false;      // the last one that was tried
     std::filesystem::path file_;
     checkpoint::Claim claim_;
 };
