@@ -10,6 +10,7 @@ import time
 import unittest
 
 from planning import PlanTest
+from devices import HOST
 from trainer import read_metrics, run
 
 questions, answers = 3, 3
@@ -114,7 +115,7 @@ class PlannedRuns(PlanTest):
                               ("most", "must be auto, or one of everything, all, ")):
             with self.subTest(policy):
                 flags = self.flags("zero3", 1, 1, 512, policy, "fp32", [])
-                self.expect_one_message(run("plan", *flags, "--gpu", self.host), 78, f"activation_policy = {policy}", words)
+                self.expect_one_message(run("plan", *flags, "--gpu", HOST), 78, f"activation_policy = {policy}", words)
                 self.expect_one_message(self.begun(1, "zero3", 1, 1, 512, policy, "fp32", [])[1], 78,
                                         f"activation_policy = {policy} [command line]: ", words)
 
