@@ -68,6 +68,6 @@ function(add_mpi_test name)
                 ${T_ARGUMENTS})
         set_tests_properties(${name}.np${ranks} PROPERTIES
             LABELS "mpi;np${ranks};${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
-            ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+            ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
     endforeach()
 endfunction()
