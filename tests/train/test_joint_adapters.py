@@ -194,17 +194,15 @@ class JointAdapters(TrainerTest):
                                ranks=2)
         self.expect(self.train_together(self.path("out"), model=model), 78, "router_aux_loss_coef = 0.05", "all adapters together")
 
-    def test_zero3(self):
-        self.expect_own_curves("--profile", "zero3", ranks=2)
-
-    def test_ring(self):
-        self.expect_own_curves("--profile", "zero2", "--cp_size", "2", ranks=2)
-
-    def test_ulysses(self):
-        self.expect_own_curves("--profile", "zero3", "--sp_size", "2", "--packing", "true", ranks=2)
+    @unittest.skipUnless("ALL_CASES" in os.environ, "each is a part of a layout below, or of one with evaluations, magnitudes or experts")
+    def test_smaller_layouts(self):
+        for layout in (("zero3",), ("zero2", "--cp_size", "2"), ("zero3", "--sp_size", "2", "--packing", "true")):
+            with self.subTest(layout):
+                self.expect_own_curves("--profile", *layout, ranks=2)
+                shutil.rmtree(self.path(""))
 
     def test_ring_and_ulysses(self):
-        self.expect_own_curves("--profile", "zero3", "--cp_size", "2", "--sp_size", "2", ranks=4)
+        self.expect_own_curves("--profile", "zero2", "--cp_size", "2", "--sp_size", "2", "--packing", "true", ranks=4)
 
     def test_hybrid(self):
         self.expect_own_curves("--profile", "zero3", "--dp_replicate_size", "2", ranks=4)
