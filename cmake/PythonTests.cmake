@@ -1,7 +1,7 @@
 # add_python_test(name FILE test.py [ORACLES] [TIMEOUT seconds] [PROCESSORS n] [COST seconds] [ARGUMENTS ...] [LABELS ...])
 # A unittest file that runs ./trainer. ORACLES: it needs the packages of `scripts/setup --oracles`, and
-# says that it was skipped where they are missing. scripts/test runs two processes for each core, since one alone waits half of its time
-# (for files, for its start, for other ranks). PROCESSORS: 2 for what keeps several ranks busy, 3 for what looks at the clock besides.
+# says that it was skipped where they are missing. scripts/test runs two more of them than there are cores, since a test waits half of its
+# time: for starts, files, other ranks. PROCESSORS: 2 for what keeps several ranks busy, 3 for what looks at the clock besides.
 # COST: seconds, of those that take longest; they begin first, so that none is left over at the end.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(RINGSHARD_ORACLE_PYTHON ${RINGSHARD_ROOT}/.deps/venv/bin/python CACHE FILEPATH
