@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iomanip>
+#include <sstream>
 #include <utility>
 
 #include "ringshard/comm/agree.hpp"

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <sstream>
 
 #include "printing.hpp"
 #include "run.hpp"

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <iomanip>
 #include <iostream>
+#include <sstream>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/shell_word.hpp"
