@@ -54,7 +54,8 @@ comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
         if (const auto fault = faults.reach("save:layout", file)) failure = fault;
         // The other ranks would wait for a missing file.
         if (!failure && !file_exists(file))
-            failure = Failure{ExitCode::io, concat(file.string(), ": has gone since it was made")};
+            failure =
+                Failure{ExitCode::io, format_text("{}: has gone since it was made", file.string())};
     }
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
     work.layout = broadcast_layout(work.layout, writers);

@@ -119,9 +119,9 @@ Saving::MaybeFailure Saving::write_copy_of_weights() {
     if (!changed) return std::nullopt;
     return comm::found_by_all(
         {ExitCode::bad_data,
-         concat(*changed,
-                " is frozen, and the files of the pretrained model hold another value of "
-                "it than when this run began: save_model_in_checkpoints cannot copy it")});
+         format_text("{} is frozen, and the files of the pretrained model hold another value of it "
+                     "than when this run began: save_model_in_checkpoints cannot copy it",
+                     *changed)});
 }
 
 // All of it is on disk: commit it.

@@ -238,9 +238,9 @@ void RuleReport::complain(const std::vector<std::string>& names, const std::stri
             continue;
         }
         values.push_back(
-            concat(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
+            format_text("{} = {} [{}]", name, given->second.text, given->second.origin.place));
     }
-    problems_.push_back({ExitCode::settings, concat(join(values, ", "), ": ", rule)});
+    problems_.push_back({ExitCode::settings, format_text("{}: {}", join(values, ", "), rule)});
 }
 
 void check_together(Settings& settings, const std::set<std::string>& broken, Problems& problems) {

@@ -15,7 +15,7 @@ namespace {
 std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
                                                 const std::filesystem::path& work,
                                                 const comm::Group& group) {
-    const auto unpacked_name = [&](size_t i) { return work / concat("unpacked-", i); };
+    const auto unpacked_name = [&](size_t i) { return work / format_text("unpacked-{}", i); };
     std::optional<Failure> failure = wait_until_visible(work);  // rank 0 has created it
     std::vector<double> is_packed(files.size());
     for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
@@ -79,7 +79,7 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
     text::Value::List first_rows;
     for (const FirstRow& first : found) {
         if (first.content.is_null() && !first.wrong.empty() && !failure)
-            failure = Failure{ExitCode::bad_data, concat(first.place, ": ", first.wrong)};
+            failure = Failure{ExitCode::bad_data, format_text("{}: {}", first.place, first.wrong)};
         first_rows.emplace_back(text::Value::List{first.content, text::Value(first.place)});
     }
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
@@ -90,10 +90,11 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
         const text::Value::List& entry = *(*agreed_rows.value().list())[source].list();
         const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
         if (entry[0].is_null())
-            return comm::found_by_all(
-                {ExitCode::bad_data, concat(file->name.string(), " is empty: it has no row")});
+            return comm::found_by_all({ExitCode::bad_data, format_text("{} is empty: it has no row",
+                                                                       file->name.string())});
         const auto refuse = [&](const Failure& why) {
-            return comm::found_by_all({why.code, concat(*entry[1].string(), ": ", why.message)});
+            return comm::found_by_all(
+                {why.code, format_text("{}: {}", *entry[1].string(), why.message)});
         };
         const auto row = map_row(entry[0], tokens.mappings[source]);
         if (!row) return refuse(row.failure());
@@ -138,7 +139,7 @@ std::vector<std::string> describe_left_aside(const TokensToMake& tokens,
     std::vector<std::string> lines;
     for (size_t source = 0; source < of_all.size(); ++source)
         for (const std::string& line : of_all[source].to_lines())
-            lines.push_back(concat(tokens.names[source], " ", line));
+            lines.push_back(format_text("{} {}", tokens.names[source], line));
     return lines;
 }
 
@@ -150,14 +151,12 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
     for (size_t source = 0; source < formats.size(); ++source) {
         lines.insert(lines.end(), formats[source].warnings.begin(), formats[source].warnings.end());
         if (formats[source].form == RowForm::alpaca)
-            lines.push_back(concat(
-                tokens.names[source], " has instruction, input and output, which are taken as ",
-                encoder.has_chat_template()
-                    ? "what the user says (instruction, a line break, input) and what the "
-                      "assistant "
-                      "answers"
-                    : "a prompt in the words of Stanford's Alpaca and its completion, because "
-                      "there is no chat template"));
+            lines.push_back(format_text(
+                "{} has instruction, input and output, which are taken as {}", tokens.names[source],
+                encoder.has_chat_template() ? "what the user says (instruction, a line break, "
+                                              "input) and what the assistant answers"
+                                            : "a prompt in the words of Stanford's Alpaca and its "
+                                              "completion, because there is no chat template"));
     }
     if (encoder.finds_assistant_by_prefixes())
         lines.emplace_back(
@@ -350,7 +349,8 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     if (!encoder) return encoder.failure();
     for (std::string& line : describe_formats(tokens, formats.value(), encoder.value()))
         warnings.push_back(std::move(line));
-    auto spool = comm::agreed(group, TokenSpool::open(work / concat("spool-", group.rank())));
+    auto spool =
+        comm::agreed(group, TokenSpool::open(work / format_text("spool-{}", group.rank())));
     if (!spool) return spool.failure();
 
     const Share share = share_of(list.value().size(), group);
@@ -363,14 +363,14 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
         return failure;
     if (!tokens.format.mask_reasoning.empty() &&
         group.sum(encoder.value().num_rows_with_reasoning()) == 0)
-        warnings.push_back(concat("mask_reasoning: no row has reasoning that is learned between ",
-                                  tokens.format.mask_reasoning.front(), " and ",
-                                  tokens.format.mask_reasoning.back()));
+        warnings.push_back(
+            format_text("mask_reasoning: no row has reasoning that is learned between {} and {}",
+                        tokens.format.mask_reasoning.front(), tokens.format.mask_reasoning.back()));
     if (const int64_t merged = group.sum(done.value().merged_prompts); merged > 0)
         warnings.push_back(
-            concat("in ", merged,
-                   " rows the tokens of the prompt alone are not the beginning of those of prompt "
-                   "and completion; the completion begins where they differ"));
+            format_text("in {} rows the tokens of the prompt alone are not the beginning of those "
+                        "of prompt and completion; the completion begins where they differ",
+                        merged));
     for (std::string& line : describe_left_aside(tokens, done.value().left_aside, group))
         warnings.push_back(std::move(line));
     text::Value about = tokens.about;

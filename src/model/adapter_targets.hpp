@@ -11,10 +11,7 @@
 // Which linear layers get an adapter, by PEFT's rules.
 namespace ringshard::model {
 
-template <class... Parts>
-Failure refuse(const Parts&... parts) {
-    return {ExitCode::settings, concat(parts...)};
-}
+inline Failure refuse(const std::string& why) { return {ExitCode::settings, why}; }
 
 // A linear layer of a block.
 struct LinearLayer {

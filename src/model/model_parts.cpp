@@ -9,7 +9,7 @@ namespace ringshard::model {
 using shard::InitialValues;
 
 std::string block_prefix(const ModelSpec& spec, size_t block) {
-    return concat(spec.names.blocks, ".", block, ".");
+    return format_text("{}.{}.", spec.names.blocks, block);
 }
 
 ModelParts::ModelParts(const ModelSpec& spec) {
@@ -29,7 +29,7 @@ ModelParts::ModelParts(const ModelSpec& spec) {
     for (const BlockSpec& block : spec.blocks) {
         const size_t index = blocks.size();
         shard::UnitLayout& unit =
-            modules.emplace_back(concat("block ", index), block_prefix(spec, index));
+            modules.emplace_back(format_text("block {}", index), block_prefix(spec, index));
         blocks.emplace_back(unit, block);
     }
     if (!spec.tied) {

@@ -64,10 +64,10 @@ double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
 
 void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
     if (!spec.has_states() || planned != c10::DeviceType::CUDA) return;
-    throw Error(Failure{ExitCode::settings,
-                        concat("device: ", spec.architecture,
-                               " has linear attention, whose memory on a GPU is not planned so "
-                               "far; plan with device cpu")});
+    throw Error(
+        Failure{ExitCode::settings, format_text("device: {} has linear attention, whose memory on "
+                                                "a GPU is not planned so far; plan with device cpu",
+                                                spec.architecture)});
 }
 
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
@@ -122,9 +122,10 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
 
 Transformer::~Transformer() = default;
 
-template <class... Parts>
-void Transformer::report_phase(const Parts&... parts) const {
-    if (on_phase_) on_phase_(concat(parts...));
+template <class... Values>
+void Transformer::report_phase(TextPattern<sizeof...(Values)> pattern,
+                               const Values&... values) const {
+    if (on_phase_) on_phase_(format_text(pattern, values...));
 }
 
 shard::UnitTensors Transformer::weights_of(size_t module) const {
@@ -212,7 +213,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     release(index_.embedding, is_tied ? next_use : NextUse::none);
 
     for (size_t block = 0; block < num_blocks(); ++block) {
-        report_phase("forward of block ", block);
+        report_phase("forward of block {}", block);
         const size_t module = ModuleIndex::block(block);
         const bool comes_again = has_backward && block >= first_backward_block_;
         const shard::UnitTensors weights = weights_of(module);
@@ -229,7 +230,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     const auto& [batch, positions, has_backward, recorded, caches, routers, longest] = pass;
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
-        report_phase("backward of block ", block);
+        report_phase("backward of block {}", block);
         const size_t module = ModuleIndex::block(block);
         const shard::UnitTensors weights = weights_of(module);
         const shard::UnitTensors gradients = gradients_of(module);

@@ -17,14 +17,14 @@ namespace ringshard::ops {
 namespace {
 
 void check(cublasStatus_t status, const char* call, const ProductShape& shape) {
-    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, call, " of ", shape.result.columns, " x ",
-                    shape.result.rows, ", ",
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "{} of {} x {}, {} terms: {}", call,
+                    shape.result.columns, shape.result.rows,
                     shape.turns_left ? shape.left.rows : shape.left.columns,
-                    " terms: ", cublasGetStatusString(status));
+                    cublasGetStatusString(status));
 }
 
 cudaDataType_t cuda_type(at::ScalarType type) {
-    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16, "products of ",
+    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16, "products of {}",
                     at::toString(type));
     return type == at::kFloat ? CUDA_R_32F : CUDA_R_16BF;
 }
@@ -166,7 +166,7 @@ ProductShape shape_now(const GpuProduct& product) {
     int32_t multiprocessors = 0;
     const cublasStatus_t status =
         cublasGetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), &multiprocessors);
-    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, cublasGetStatusString(status));
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "{}", cublasGetStatusString(status));
     return shape_of(product, multiprocessors);
 }
 

@@ -108,8 +108,8 @@ void FlatUnit::place_in_section(size_t g, const ParameterGroup& group, size_t se
     const bool is_one = group.tensors.size() == 1;
     const int64_t whole = is_one ? first.shape.front() : std::ssize(group.tensors);
     const int64_t count = whole / sections;
-    RINGSHARD_CHECK(count * sections == whole && kind_of(group) == UpdateKind::decaying, name_,
-                    ": ", first.name, " is not of experts that ", sections, " ranks share");
+    RINGSHARD_CHECK(count * sections == whole && kind_of(group) == UpdateKind::decaying,
+                    "{}: {} is not of experts that {} ranks share", name_, first.name, sections);
     PlacedGroup& placed = groups_[g];
     if (is_one) {
         const int64_t size = num_elements(first.shape);
@@ -163,8 +163,8 @@ std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
 }
 
 at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const {
-    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == section_size(), name_, ": a buffer of ",
-                    flat.numel(), " elements for ", section_size());
+    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == section_size(),
+                    "{}: a buffer of {} elements for {}", name_, flat.numel(), section_size());
     const PlacedGroup& placed = groups_.at(id.group);
     if (nf4_) return dense(flat, placed, type);
     return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
@@ -235,8 +235,9 @@ void UnitLayout::freeze(const std::set<std::string>& names) {
     for (ParameterGroup& group : groups_) {
         const auto frozen = std::ranges::count_if(
             group.tensors, [&](const TensorSpec& tensor) { return names.contains(tensor.name); });
-        RINGSHARD_CHECK(frozen == 0 || frozen == std::ssize(group.tensors), module_name_,
-                        ": a group of tensors is frozen in part: ", group.tensors.front().name);
+        RINGSHARD_CHECK(frozen == 0 || frozen == std::ssize(group.tensors),
+                        "{}: a group of tensors is frozen in part: {}", module_name_,
+                        group.tensors.front().name);
         if (frozen > 0) group.role = Role::frozen;
     }
 }

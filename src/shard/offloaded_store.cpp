@@ -22,8 +22,8 @@ public:
             for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
                 const int64_t before = chunks[chunk].range.begin - chunks.shard(unit).begin;
                 offsets_.push_back(offset + before * element_bytes);
-                RINGSHARD_CHECK(offsets_.back() % offload::page_bytes == 0, "chunk ", chunk,
-                                " does not begin at a page");
+                RINGSHARD_CHECK(offsets_.back() % offload::page_bytes == 0,
+                                "chunk {} does not begin at a page", chunk);
             }
         }
     }

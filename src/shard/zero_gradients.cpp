@@ -11,7 +11,7 @@
 namespace ringshard::shard {
 
 UnitTensors::Part Zero::unbegun_gradients(size_t unit) {
-    RINGSHARD_CHECK(is_trained(unit), units_[unit].name(), " is frozen and has no gradient");
+    RINGSHARD_CHECK(is_trained(unit), "{} is frozen and has no gradient", units_[unit].name());
     UnitState& state = states_[unit];
     if (!state.whole_gradient.defined()) {
         state.whole_gradient =

@@ -21,8 +21,8 @@ std::optional<comm::AgreedFailure> AdapterLogs::begin() {
         std::error_code error;
         std::filesystem::create_directories(adapter.folder, error);
         if (error)
-            failure = Failure{ExitCode::io, concat(adapter.folder.string(),
-                                                   " cannot be made: ", error.message())};
+            failure = Failure{ExitCode::io, format_text("{} cannot be made: {}",
+                                                        adapter.folder.string(), error.message())};
         else
             failure =
                 adapter.file.clean([&](const MetricsLine& line) { adapter.history.add(line); });

@@ -80,10 +80,11 @@ comm::Agreed<bool> Evaluations::run(Log& log) {
     if (const auto failure = log.write(line, evaluation_text(progress.step, *last_), samples))
         return *failure;
     if (stops_early_)
-        log.say(concat("early stopping after step ", progress.step, " of ",
-                       parts_.trainer.num_steps(), ": early_stopping_patience is ",
-                       *early_stopping_.patience(), ", and ", best_.metric(),
-                       " was not better than before for as many evaluations"));
+        log.say(
+            format_text("early stopping after step {} of {}: early_stopping_patience is {}, and {} "
+                        "was not better than before for as many evaluations",
+                        progress.step, parts_.trainer.num_steps(), *early_stopping_.patience(),
+                        best_.metric()));
     return found[0] == 1;
 }
 

@@ -32,15 +32,16 @@ std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, int64_
     const auto checked = checkpoint::check_checkpoint(
         folder, checkpoint::Contents::weights, checkpoint::Verification::hashes, parts.world);
     if (!checked) {
-        log.say(concat("warning: load_best_model_at_end: the best checkpoint is that of step ",
-                       best, ", and it cannot be loaded (", checked.failure().message(),
-                       "); the model is that of the last step"));
+        log.say(
+            format_text("warning: load_best_model_at_end: the best checkpoint is that of step {}, "
+                        "and it cannot be loaded ({}); the model is that of the last step",
+                        best, checked.failure().message()));
         return std::nullopt;
     }
     if (const auto failure = checkpoint::load_weights(checked.value(), parts.zero, parts.world))
         return failure;
     parts.zero.refresh_compute_weights();
-    log.say(concat("the best model is that of step ", best));
+    log.say(format_text("the best model is that of step {}", best));
     return std::nullopt;
 }
 

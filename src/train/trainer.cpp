@@ -51,8 +51,8 @@ Trainer::RunningCurve::RunningCurve(const Curve& curve)
 Trainer::Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
                  const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer)
     : world_(world), mesh_(mesh), model_(model), zero_(zero), optimizer_(optimizer) {
-    RINGSHARD_CHECK(curves.size() == zero.num_adapters(), curves.size(), " curves for ",
-                    zero.num_adapters(), " adapters");
+    RINGSHARD_CHECK(curves.size() == zero.num_adapters(), "{} curves for {} adapters",
+                    curves.size(), zero.num_adapters());
     for (const Curve& curve : curves) curves_.emplace_back(curve);
 }
 
@@ -70,7 +70,7 @@ void Trainer::resume_from(const checkpoint::Progress& progress) {
     progress_ = progress;
     after_the_sums_ = {};
     RINGSHARD_CHECK(progress.step == 0 || progress.adapters.size() == num_adapters(),
-                    "the checkpoint is of ", progress.adapters.size(), " adapters");
+                    "the checkpoint is of {} adapters", progress.adapters.size());
     progress_.adapters.resize(num_adapters());
     for (size_t curve = 0; curve < curves_.size(); ++curve) {
         curves_[curve].skipped_in_a_row = 0;
@@ -236,7 +236,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
         if (trains(curve)) of_curves[curve] = curves_[curve].loader.next_step();
     MicroBatches joined = is_joint() ? join(of_curves) : MicroBatches();
     MicroBatches& micro_batches = is_joint() ? joined : of_curves.front();
-    RINGSHARD_CHECK(!micro_batches.empty(), "step ", progress_.step + 1, " has no rows");
+    RINGSHARD_CHECK(!micro_batches.empty(), "step {} has no rows", progress_.step + 1);
     clock.has_rows();
     world_.flight_recorder().set_activity("forward and backward");
     // The divisor of every gradient has to be known before the first of them.

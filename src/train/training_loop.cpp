@@ -44,10 +44,11 @@ public:
           checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                         parts_.optimizer, parts_.free_host_memory},
                        log_, requests_),
-          profile_(parts_.config.logging,
-                   parts_.store.output_dir() / concat("profile-", parts_.store.attempt(), "-rank",
-                                                      parts_.world.rank(), ".json"),
-                   parts_.zero.device()) {}
+          profile_(
+              parts_.config.logging,
+              parts_.store.output_dir() / format_text("profile-{}-rank{}.json",
+                                                      parts_.store.attempt(), parts_.world.rank()),
+              parts_.zero.device()) {}
 
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
@@ -125,7 +126,7 @@ bool Run::is_complete() {
 
 // An earlier attempt wrote the last line; it may have been killed before trainer_state.json.
 MaybeFailure Run::confirm_complete() {
-    log_.say(concat("step ", step(), " was the last one: this run is complete"));
+    log_.say(format_text("step {} was the last one: this run is complete", step()));
     return write_state();
 }
 
@@ -152,9 +153,10 @@ comm::Agreed<StepNumbers> Run::next_step() {
 
 // The newest checkpoint may be the one that is being written.
 MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
-    log_.say(concat("warning: ", numbers.skipped_because,
-                    ". on_nan = rewind: the run goes back to its newest checkpoint, and skips this "
-                    "step if it goes bad again"));
+    log_.say(
+        format_text("warning: {}. on_nan = rewind: the run goes back to its newest checkpoint, and "
+                    "skips this step if it goes bad again",
+                    numbers.skipped_because));
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = checkpoints_.wait(step())) return failure;
     requests_.restore_files(numbers.flags);
@@ -164,10 +166,11 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
 // On rank 0, which knows the hosts of all.
 void Run::report_slow_ranks(const std::vector<RankTimes>& ranks) {
     for (const SlowRanks::Found& slow : slow_ranks_.look(ranks))
-        log_.say(concat(
-            "warning: rank ", slow.rank, " on ", parts_.hosts[static_cast<size_t>(slow.rank)],
-            " is slow: step after step it computes ", std::round(100 * slow.times_median) / 100,
-            " times as long as ranks do in the median, and all wait for it"));
+        log_.say(
+            format_text("warning: rank {} on {} is slow: step after step it computes {} times as "
+                        "long as ranks do in the median, and all wait for it",
+                        slow.rank, parts_.hosts[static_cast<size_t>(slow.rank)],
+                        std::round(100 * slow.times_median) / 100));
 }
 
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
@@ -209,10 +212,10 @@ MaybeFailure Run::stop_or_save(const ControlFlags& flags, const Due& due, bool f
     if (stops && has_steps_left()) {
         if (const auto failure = save_for_good()) return failure;
         return comm::found_by_all(
-            {ExitCode::stopped_early,
-             concat("asked to stop after step ", step(), " of ", parts_.trainer.num_steps(), " by ",
-                    asked.stop_by, ": ", checkpoint::checkpoint_name(step()),
-                    " is whole, and the same command goes on from there")});
+            {ExitCode::stopped_early, format_text("asked to stop after step {} of {} by {}: {} is "
+                                                  "whole, and the same command goes on from there",
+                                                  step(), parts_.trainer.num_steps(), asked.stop_by,
+                                                  checkpoint::checkpoint_name(step()))});
     }
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
     const bool stops_early = evaluations_.stops_early();
@@ -300,8 +303,9 @@ MaybeFailure Run::end_adapter(size_t adapter) {
     if (const auto failure = write_model(parts_, adapter_logs_.folder(adapter), {{adapter, name}}))
         return failure;
     if (const auto failure = adapter_logs_.write_end(adapter, log_.usage())) return failure;
-    log_.say(concat("adapter ", name, ": done after step ", parts_.trainer.num_steps_of(adapter),
-                    ", in ", adapter_logs_.folder(adapter).string()));
+    log_.say(format_text("adapter {}: done after step {}, in {}", name,
+                         parts_.trainer.num_steps_of(adapter),
+                         adapter_logs_.folder(adapter).string()));
     return std::nullopt;
 }
 
@@ -309,8 +313,10 @@ std::string Run::result() const {
     std::vector<std::string> folders;
     for (size_t adapter = 0; adapter < parts_.trainer.num_adapters(); ++adapter)
         folders.push_back(adapter_logs_.folder(adapter).string());
-    if (!folders.empty()) return concat(join(folders, ", "), "  (for PEFT's from_pretrained)");
-    return concat(parts_.store.output_dir().string(), "  (for transformers' from_pretrained)");
+    if (!folders.empty())
+        return format_text("{}  (for PEFT's from_pretrained)", join(folders, ", "));
+    return format_text("{}  (for transformers' from_pretrained)",
+                       parts_.store.output_dir().string());
 }
 
 MaybeFailure Run::end() {

@@ -210,7 +210,7 @@ at::Tensor experts_of(const ExpertsSpec& spec, const Leaves& leaves, const at::T
     if (spec.routing.normalises) weights = weights / weights.sum(1, true);
     at::Tensor sum = at::zeros_like(x);
     for (int64_t expert = 0; expert < spec.count; ++expert) {
-        const std::string name = concat("mlp.experts.", expert, ".");
+        const std::string name = format_text("mlp.experts.{}.", expert);
         const at::Tensor product =
             activated(spec.activation, projected(leaves, x, {name + "gate_proj"})) *
             projected(leaves, x, {name + "up_proj"});

@@ -75,7 +75,8 @@ public:
     explicit Model(Routing routing, const char* config_json = qwen3_moe)
         : config_json_(config_json),
           folder_(std::filesystem::temp_directory_path() /
-                  concat("ringshard-experts-", test::world().broadcast(std::to_string(getpid())))) {
+                  format_text("ringshard-experts-{}",
+                              test::world().broadcast(std::to_string(getpid())))) {
         if (test::world().is_root()) write(routing);
         test::world().barrier();
     }

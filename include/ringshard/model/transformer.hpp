@@ -142,8 +142,8 @@ private:
     shard::UnitTensors gradients_of(size_t module) const;
     void reduce(size_t module) const;  // the gradient of what is trained
     BlockContext context_of(size_t block, const Pass& pass) const;
-    template <class... Parts>
-    void report_phase(const Parts&... parts) const;
+    template <class... Values>
+    void report_phase(TextPattern<sizeof...(Values)> pattern, const Values&... values) const;
 
     ModelSpec spec_;
     std::vector<attention::Mask> masks_;

@@ -11,12 +11,14 @@ void read_groups(ConfigReader& config, ExpertsSpec& experts) {
     experts.routing.groups = groups;
     experts.routing.chosen_groups = chosen;
     if (experts.count % groups != 0 || experts.count / groups < 2)
-        config.complain(concat("n_group = ", groups, ": must divide n_routed_experts = ",
-                               experts.count, " into groups of at least 2"));
+        config.complain(
+            format_text("n_group = {}: must divide n_routed_experts = {} into groups of at least 2",
+                        groups, experts.count));
     else if (chosen > groups || experts.count / groups * chosen < experts.per_token)
-        config.complain(concat("topk_group = ", chosen, ": must be at most n_group = ", groups,
-                               ", and so many groups must have num_experts_per_tok = ",
-                               experts.per_token, " experts"));
+        config.complain(
+            format_text("topk_group = {}: must be at most n_group = {}, and so many groups must "
+                        "have num_experts_per_tok = {} experts",
+                        chosen, groups, experts.per_token));
 }
 
 ExpertsSpec read_corrected_experts(ConfigReader& config, ModelSpec& spec) {

@@ -18,12 +18,14 @@ ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,
     : experts_(experts),
       rank_(adapter.rank),
       scaling_(adapter.scaling),
-      a_(unit.add({.tensors = {{concat(prefix, ".lora_A.weight"), {experts * rank_, shape[1]}}},
-                   .is_adapter = true})),
-      b_(unit.add({.tensors = {{concat(prefix, ".lora_B.weight"), {shape[0], rank_ * experts}}},
-                   .initial = shard::InitialValues::zeros,
-                   .is_adapter = true,
-                   .is_adapter_output = true})),
+      a_(unit.add(
+          {.tensors = {{format_text("{}.lora_A.weight", prefix), {experts * rank_, shape[1]}}},
+           .is_adapter = true})),
+      b_(unit.add(
+          {.tensors = {{format_text("{}.lora_B.weight", prefix), {shape[0], rank_ * experts}}},
+           .initial = shard::InitialValues::zeros,
+           .is_adapter = true,
+           .is_adapter_output = true})),
       operations_(2 * static_cast<double>(rank_ * (shape[0] + shape[1]))) {}
 
 at::Tensor ExpertAdapter::a_of(const shard::UnitTensors& tensors) const {

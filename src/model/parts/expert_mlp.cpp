@@ -17,7 +17,7 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
                                  const std::vector<int64_t>& shape) {
     shard::ParameterGroup group;
     const int64_t out = shape[0] * std::ssize(layers);
-    const std::string stacked = concat(spec.experts, ".", layers.back());
+    const std::string stacked = format_text("{}.{}", spec.experts, layers.back());
     group.is_of_experts = true;
     if (spec.tensors == ExpertTensors::stacked)
         group.tensors = {{stacked, {spec.count, out, shape[1]}}};
@@ -27,7 +27,7 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     for (int64_t expert = 0; expert < spec.count; ++expert)
         for (const std::string& layer : layers)
             group.tensors.push_back(
-                {concat(spec.experts, ".", expert, ".", layer, ".weight"), shape});
+                {format_text("{}.{}.{}.weight", spec.experts, expert, layer), shape});
     return group;
 }
 
@@ -50,9 +50,10 @@ at::Tensor by_expert(const at::Tensor& matrices, int64_t rows) {
 std::optional<shard::ParameterId> bias_of(shard::UnitLayout& unit, const ExpertsSpec& spec,
                                           const std::string& layer, int64_t width) {
     if (!spec.has_bias()) return std::nullopt;
-    return unit.add({.tensors = {{concat(spec.experts, ".", layer, "_bias"), {spec.count, width}}},
-                     .initial = shard::InitialValues::zeros,
-                     .is_bias = true});
+    return unit.add(
+        {.tensors = {{format_text("{}.{}_bias", spec.experts, layer), {spec.count, width}}},
+         .initial = shard::InitialValues::zeros,
+         .is_bias = true});
 }
 
 // Rows of bf16 are copied to fp32 in either case by a sum on the CPU; plans count this copy.

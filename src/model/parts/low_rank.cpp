@@ -17,11 +17,11 @@ namespace {
 
 // "lora_A.weight", with the name of one of several adapters as PEFT has it.
 std::string matrix_name(const char* matrix, const std::string& adapter) {
-    return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
+    return format_text("{}{}{}.weight", matrix, adapter.empty() ? "" : ".", adapter);
 }
 
 std::string magnitude_name(const std::string& adapter) {
-    return concat("lora_magnitude_vector", adapter.empty() ? "" : ".", adapter);
+    return format_text("lora_magnitude_vector{}{}", adapter.empty() ? "" : ".", adapter);
 }
 
 // Columns become row x (columns - bias + factor x update) + bias, rounded once from fp32. Where
@@ -55,8 +55,9 @@ std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec
     shard::ParameterGroup all_a{.tensors = {}, .is_adapter = true, .adapter = declared.number};
     for (const auto& [name, out] : spec.layers)
         if (const auto found = declared.layers.find(name); found != declared.layers.end())
-            all_a.tensors.push_back({concat(name, ".", matrix_name("lora_A", declared.name)),
-                                     {found->second.rank, spec.in}});
+            all_a.tensors.push_back(
+                {format_text("{}.{}", name, matrix_name("lora_A", declared.name)),
+                 {found->second.rank, spec.in}});
     if (all_a.tensors.empty()) return std::nullopt;
     LowRank made(unit.add(all_a));
     int64_t column = 0;
@@ -74,7 +75,7 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
     if (found == declared.layers.end()) return;
     const AdapterSpec& adapter = found->second;
     const shard::ParameterId b =
-        unit.add({.tensors = {{concat(name, ".", matrix_name("lora_B", declared.name)),
+        unit.add({.tensors = {{format_text("{}.{}", name, matrix_name("lora_B", declared.name)),
                                {out, adapter.rank}}},
                   .initial = shard::InitialValues::zeros,
                   .is_adapter = true,
@@ -82,13 +83,13 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
                   .adapter = declared.number});
     std::optional<shard::ParameterId> magnitude;
     if (adapter.has_magnitude)
-        magnitude =
-            unit.add({.tensors = {{concat(name, ".", magnitude_name(declared.name)), {out}}},
-                      .initial = shard::InitialValues::ones,
-                      .form = shard::Form::wide,
-                      .is_adapter = true,
-                      .is_adapter_output = true,
-                      .adapter = declared.number});
+        magnitude = unit.add(
+            {.tensors = {{format_text("{}.{}", name, magnitude_name(declared.name)), {out}}},
+             .initial = shard::InitialValues::ones,
+             .form = shard::Form::wide,
+             .is_adapter = true,
+             .is_adapter_output = true,
+             .adapter = declared.number});
     const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
     layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling, salt,
                        mix_bits(salt, declared.number)});

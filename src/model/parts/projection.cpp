@@ -23,13 +23,14 @@ shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     group.form = spec.form;
     group.begins_with_product = true;
     for (const auto& [name, out] : spec.layers)
-        group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
+        group.tensors.push_back({format_text("{}.weight", name), {out, spec.in}});
     return group;
 }
 
 shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers) {
     shard::ParameterGroup group{{}, shard::InitialValues::zeros};
-    for (const auto& [name, out] : layers) group.tensors.push_back({concat(name, ".bias"), {out}});
+    for (const auto& [name, out] : layers)
+        group.tensors.push_back({format_text("{}.bias", name), {out}});
     return group;
 }
 

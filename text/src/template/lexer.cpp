@@ -207,13 +207,13 @@ void Lexer::one_token() {
     if (first == '\'' || first == '"') return quoted();
     if (!is_in_name(first)) return sign();
     if (!starts_name(first))
-        fail_at(line_, "a name cannot begin with this character: ", rest().substr(0, 8));
+        fail_at(line_, "a name cannot begin with this character: {}", rest().substr(0, 8));
     while (!left.empty()) {
         std::string_view ahead = left;
         const char32_t next = take_code_point(ahead);
         if (!is_in_name(next)) break;
         if (!is_name_part(next))
-            fail_at(line_, "a name cannot hold this character: ",
+            fail_at(line_, "a name cannot hold this character: {}",
                     left.substr(0, left.size() - ahead.size()));
         left = ahead;
     }
@@ -292,7 +292,7 @@ void Lexer::number() {
     const std::string digits = without_underscores(left.substr(begin, size - begin));
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), token.integer,
                                         begin == 0 ? 10 : base);
-    if (parsed.ec != std::errc()) fail_at(line_, "the number ", digits, " is too large");
+    if (parsed.ec != std::errc()) fail_at(line_, "the number {} is too large", digits);
     tokens_.push_back(token);
     advance(size);
 }
@@ -326,9 +326,9 @@ size_t unescape(std::string_view text, std::string& out, int line) {
     const std::string_view hex = text.substr(1, digits);
     const auto parsed = std::from_chars(hex.data(), hex.data() + hex.size(), code_point, 16);
     if (hex.size() < digits || parsed.ptr != hex.data() + digits)
-        fail_at(line, "\\", kind, " needs ", digits, " hexadecimal digits");
+        fail_at(line, "\\{} needs {} hexadecimal digits", kind, digits);
     if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000))
-        fail_at(line, "\\", kind, hex, " is no character");
+        fail_at(line, "\\{}{} is no character", kind, hex);
     append_code_point(out, code_point);
     return 1 + digits;
 }
@@ -346,7 +346,7 @@ void Lexer::quoted() {
         }
     }
     if (at >= left.size())
-        fail_at(line_, "the text that begins with ", left.substr(0, 1), " has no end");
+        fail_at(line_, "the text that begins with {} has no end", left.substr(0, 1));
     tokens_.push_back(std::move(token));
     advance(at + 1);
 }
@@ -357,16 +357,16 @@ void Lexer::sign() {
     std::string_view found = rest().substr(0, 2);
     if (std::ranges::find(doubles, found) == doubles.end()) found = found.substr(0, 1);
     if (found.size() == 1 && singles.find(found[0]) == std::string_view::npos)
-        fail_at(line_, "this character has no meaning here: ",
+        fail_at(line_, "this character has no meaning here: {}",
                 rest().substr(0, byte_of_code_point(rest(), 1)));
     static constexpr std::string_view opening = "([{";
     static constexpr std::string_view closing = ")]}";
     if (const size_t kind = opening.find(found[0]); kind != std::string_view::npos)
         open_brackets_ += closing[kind];
     if (closing.find(found[0]) != std::string_view::npos) {
-        if (open_brackets_.empty()) fail_at(line_, "'", found, "' closes nothing");
+        if (open_brackets_.empty()) fail_at(line_, "'{}' closes nothing", found);
         if (open_brackets_.back() != found[0])
-            fail_at(line_, "'", found, "' where '", open_brackets_.back(), "' is expected");
+            fail_at(line_, "'{}' where '{}' is expected", found, open_brackets_.back());
         open_brackets_.pop_back();
     }
     add(TokenKind::sign, std::string(found));
@@ -382,11 +382,11 @@ std::string describe(const Token& token) {
         case TokenKind::print_end: return "}}";
         case TokenKind::tag_begin: return "{%";
         case TokenKind::tag_end: return "%}";
-        case TokenKind::text: return concat("the text '", token.text, "'");
-        case TokenKind::integer: return concat("the number ", token.integer);
-        case TokenKind::real: return concat("the number ", shortest(token.real));
+        case TokenKind::text: return format_text("the text '{}'", token.text);
+        case TokenKind::integer: return format_text("the number {}", token.integer);
+        case TokenKind::real: return format_text("the number {}", shortest(token.real));
         case TokenKind::end: return "the end of the template";
-        default: return concat("'", token.text, "'");
+        default: return format_text("'{}'", token.text);
     }
 }
 

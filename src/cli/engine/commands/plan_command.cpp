@@ -30,8 +30,8 @@ using nlohmann::ordered_json;
 std::string bytes(int64_t count) { return human_bytes(static_cast<double>(count)); }
 
 std::string describe(const plan::Shortage& shortage) {
-    return concat(shortage.of, ": ", human_bytes(shortage.needed), " where there are ",
-                  human_bytes(shortage.there));
+    return format_text("{}: {} where there are {}", shortage.of, human_bytes(shortage.needed),
+                       human_bytes(shortage.there));
 }
 
 struct PlannedModel {
@@ -84,9 +84,11 @@ std::optional<Failure> check_fp8(const config::TrainingSettings& training,
                                  const model::ModelSpec& spec, const plan::Device& device) {
     if (!training.has_fp8()) return std::nullopt;
     if (device.fp8_products == 0)
-        return Failure{ExitCode::settings,
-                       concat("mixed_precision = fp8: ", device.name,
-                              " has no products in FP8; plan with bf16, or with h100-80")};
+        return Failure{
+            ExitCode::settings,
+            format_text(
+                "mixed_precision = fp8: {} has no products in FP8; plan with bf16, or with h100-80",
+                device.name)};
     const auto text = model::describe_fp8(spec, training);
     return text ? std::nullopt : std::optional(text.failure());
 }
@@ -99,7 +101,7 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
               << answer.row_length << " tokens at a time"
               << (context.args.documents > 1
-                      ? concat(", ", context.args.documents, " documents in each")
+                      ? format_text(", {} documents in each", context.args.documents)
                       : "")
               << '\n'
               << (context.settings.values.training.activations_kept().is_automatic()
