@@ -152,7 +152,7 @@ bool is_list_of(const json& value, Predicate fits) {
     return value.is_array() && std::ranges::all_of(value, fits);
 }
 
-// Whether a field that is read has a value of its kind, and the rule for messages.
+// A test that a field has a value of its kind, and the rule for messages.
 struct FieldRule {
     std::string_view name;
     const char* rule;
@@ -202,7 +202,7 @@ std::string find_misfit(const json& config) {
     return {};
 }
 
-// Every field has its kind: find_misfit() finds none.
+// Requires fields of their kinds: find_misfit() has returned an empty text.
 LoraConfig read_fields(const json& config, const ordered_json& in_order) {
     LoraConfig lora;
     lora.r = config.value("r", lora.r);

@@ -11,7 +11,7 @@ namespace ringshard::model {
 
 namespace {
 
-// Refuses settings that PEFT refuses for parameters, or that would have another meaning for them.
+// Refuses settings that PEFT refuses for parameters, or reads in another way for them.
 std::optional<Failure> check_settings(const LoraConfig& config, const ModelSpec& spec) {
     if (config.lora_dropout > 0)
         return refuse(

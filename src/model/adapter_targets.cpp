@@ -19,8 +19,8 @@ bool is_plain_name(const std::string& text) {
            std::string::npos;
 }
 
-// An expression that matches another module is one that PEFT cannot load: the modules around linear
-// layers, and those that have no adapter here.
+// PEFT cannot load an expression that matches other modules: those around linear layers, and those
+// that have no adapter here.
 std::optional<Failure> check_expression(const std::regex& expression, const std::string& text,
                                         const std::vector<LinearLayer>& layers) {
     std::set<std::string> others{"lm_head"};
@@ -65,7 +65,7 @@ std::optional<Failure> check_target(const std::string& target,
                     target, nearest_names(target, names)));
 }
 
-// A whole name counts in every block, as in PEFT.
+// A full name matches in every block, as in PEFT.
 bool is_in_range(const LoraConfig& config, const LinearLayer& layer) {
     const auto& blocks = config.layers_to_transform;
     return !blocks || blocks->empty() ||
@@ -120,7 +120,7 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
 
 namespace {
 
-// PEFT's choice by the type of the model, as far as models of that type are served.
+// PEFT's default targets by model type, for types that this program serves.
 std::vector<std::string> defaults_of_peft(const ModelSpec& spec) {
     const auto config = json_or_null<nlohmann::json>(spec.config_json);
     const auto type = config.is_object() ? config.value("model_type", "") : std::string();

@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* adapter_prefix = "base_model.model.";
 
-// The value of the first pattern that matches. PEFT takes them in the order of the file, and sorts
-// them when it saves: patterns for which that makes a difference are refused.
+// Returns the value of the first pattern that matches. PEFT reads patterns in the order of the file
+// and sorts them when it saves: refuses patterns whose order makes a difference.
 template <class Value>
 Expected<Value> of_pattern(const char* field, const Patterns<Value>& patterns,
                            const std::string& layer, Value otherwise) {
@@ -102,7 +102,7 @@ std::optional<Failure> freeze_base(ModelSpec& spec, const LoraConfig& config) {
     return std::nullopt;
 }
 
-// Ends of names would name layers of a wrapped model's other parts as well, when PEFT reads them.
+// PEFT would match the end of a name with layers in the other parts of a wrapped model, too.
 void name_wholly(LoraConfig& config, const std::vector<const LinearLayer*>& targets,
                  const std::vector<std::string>& tensors) {
     config.target_modules.clear();
@@ -163,7 +163,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     const auto saves = [&](const std::string& module) {
         return is_saved(module, config.modules_to_save);
     };
-    // A trained copy of the one is not the other's any more.
+    // Training a copy of one of the two tied matrices unties them.
     if (spec.tied && (saves(spec.names.embedding) || saves(spec.names.head))) {
         spec.tied = false;
         spec.reads_head_from_embedding = true;

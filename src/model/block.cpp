@@ -66,7 +66,7 @@ std::variant<Mlp, Experts> mlp_of(shard::UnitLayout& unit, const BlockSpec& spec
     return Mlp(unit, spec, spec.mlp);
 }
 
-// Turns beyond the tokens are empty: ranks that share experts take equally many.
+// Turns beyond the tokens have empty ranges: ranks that share experts take equally many turns.
 template <class Work>
 void for_turns(int64_t tokens, const BlockContext& context, Work work) {
     const int64_t most = std::max(tokens, context.experts.most_tokens);

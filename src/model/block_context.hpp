@@ -38,7 +38,7 @@ struct BlockContext {
         return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8_gradients};
     }
     MlpContext mlp() const { return {projections(), routers, experts}; }
-    // Of some tokens of the batch, from which nothing is kept.
+    // Returns the context of some tokens of the batch, of which nothing is kept.
     MlpContext mlp(const Turn& turn, RowNorms& norms) const {
         const auto& [begin, length, most] = turn;
         return {

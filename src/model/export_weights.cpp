@@ -52,7 +52,7 @@ bool is_weight_file(const std::string& name) {
     return std::regex_match(name, names);
 }
 
-// The files of a model under work names, which nobody takes for a model.
+// The files of a model under temporary names, which no loader accepts as a model.
 class Work {
 public:
     // small_files: content by name, on the rank that begins and finishes.

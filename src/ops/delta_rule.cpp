@@ -18,7 +18,7 @@ namespace ringshard::ops {
 
 namespace {
 
-// On the CPU each thread takes one key head at a time, so that what it makes of it stays in its
+// On the CPU each thread takes one key head at a time, so that its intermediate results stay in its
 // cache. Tensors without numbers stand for those on the CPU: as many heads at a time as threads. A
 // GPU takes all heads at once.
 template <class Work>

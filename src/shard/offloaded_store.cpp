@@ -100,7 +100,7 @@ private:
         if (auto found = reads.extract(key)) offload_store_.wait(found.mapped().transfer);
     }
 
-    // A read sees what was written before it.
+    // A read returns the bytes of earlier writes.
     void end_writes(size_t first_chunk, size_t end_chunk) {
         const auto concerns = [&](const Write& write) {
             return write.chunk >= first_chunk && write.chunk < end_chunk;

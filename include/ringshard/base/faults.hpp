@@ -13,7 +13,7 @@ namespace ringshard {
 
 // Named points where a test can make the program fail. RINGSHARD_FAULT=step:5:kill kills every rank
 // when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv fail in other ways, stop
-// is SIGSTOP, spin an endless loop, read waits for a pipe that nobody writes into, and stall makes
+// is SIGSTOP, spin an endless loop, read waits for a pipe without a writer, and stall makes
 // a file FILE.awaited and waits for FILE, which RINGSHARD_TEST_GO_ON names; delay lasts up to
 // RINGSHARD_TEST_DELAY_MS, at random. Where a file is written, the operation can fail instead: eio,
 // enospc, or short, where the disk takes half of it and no more. For numbers, flip inverts a bit of

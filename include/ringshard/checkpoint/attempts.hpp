@@ -86,7 +86,7 @@ struct CheckpointEntry {
 Expected<std::vector<CheckpointEntry>> valid_checkpoints(const std::filesystem::path& output_dir,
                                                          std::vector<std::string>& warnings);
 
-// Which valid checkpoints to keep after a save.
+// The valid checkpoints that stay after a save.
 struct Retention {
     std::optional<int64_t> limit;        // maximum number; the newest always stays
     std::optional<int64_t> kept_step{};  // step of a checkpoint that stays however old it is

@@ -104,7 +104,7 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
                                         int64_t ranks_of_experts = 1);
 
-// Which module is which.
+// The numbers of the modules: the embedding, the blocks, the head.
 struct ModuleIndex {
     explicit ModuleIndex(const ModelSpec& spec) : head(spec.tied ? 0 : spec.blocks.size() + 1) {}
     size_t embedding = 0;

@@ -6,7 +6,7 @@
 
 namespace ringshard::ops {
 
-// Which elements of a matrix [t, n] are dropped: a function of the token's key, the salt and the
+// The dropped elements of a matrix [t, n]: a function of the token's key, the salt and the
 // column, and so the same wherever the token is computed.
 struct DropoutMask {
     at::Tensor keys;  // [t] int64, of random bits

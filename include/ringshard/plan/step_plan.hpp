@@ -55,7 +55,7 @@ struct StepPlan {
 };
 
 // Takes the step with tensors that have sizes and no numbers, through the program's own schedule
-// and accounting: what it holds and sends is what a run on the CPU does, since it is the same code.
+// and accounting: it holds and sends the tensors of a run on the CPU, which runs the same code.
 // Time and memory do not grow with rows beyond `most_tokens`, nor with micro-batches.
 // `num_threads` is that of a rank. The process should do nothing else with tensors meanwhile.
 StepPlan plan_step(const Question& question, int num_threads);

@@ -23,8 +23,7 @@ namespace ringshard::shard {
 // - gradients: every micro-batch is reduced into this range; else whole ones are kept until the
 //   step ends.
 // - weights: only this range is held at rest; a unit is gathered before it is used.
-// - keeps_weights_after_forward: what was gathered for the forward pass stays for the backward
-// pass.
+// - keeps_weights_after_forward: gathered weights stay from the forward to the backward pass.
 //
 // Sharded state may be offloaded; it comes into memory a chunk, or a unit's shard, at a time.
 class Zero {

@@ -53,8 +53,8 @@ struct MemoryByKind {
     int64_t staging = 0;        // of transfers to and from files
     int64_t save_copy = 0;      // of the shards that a save writes
     // Beside the tensors: the most that the process held, resident or by the GPU's allocator; and
-    // beside a GPU what its driver has given away, and what lies in the memory of the host: what
-    // was offloaded, and the copy of a save.
+    // beside a GPU the bytes that its driver has given away, and those in the memory of the host:
+    // offloaded tensors, and the copy of a save.
     int64_t process_peak = 0;
     int64_t driver = 0;
     int64_t host = 0;

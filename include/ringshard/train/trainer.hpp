@@ -27,7 +27,7 @@ using MicroBatches = std::vector<data::FlatBatch>;
 // Returns the number of steps of a run.
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
 
-// What trains on rows of its own: the model, or one of several adapters beside it.
+// One learner on rows of its own: the model, or one of several adapters beside it.
 struct Curve {
     config::TrainingSettings settings;
     data::Loader& loader;

@@ -47,7 +47,7 @@ at::Tensor take(const at::Tensor& x, const ExpertExchange& exchange, int64_t chu
     return ops::take_rows(x, exchange.tokens(chunk));
 }
 
-// Rows of a chunk on their way to the experts.
+// The rows of a chunk while they are sent to the experts.
 struct Arriving {
     ExpertExchange::Moving x{};
     ExpertExchange::Moving dy{};
@@ -66,7 +66,7 @@ void keep(const ExpertExchange& exchange, int64_t chunk, const at::Tensor& gate_
     exchange.of_experts(all, chunk).copy_(gate_up);
 }
 
-// Results of the experts on their way back: those of a chunk travel while the next one is computed.
+// Sends results of the experts back: those of a chunk while the next chunk is computed.
 class Returning {
 public:
     explicit Returning(const ExpertExchange& exchange) : exchange_(exchange) {}
@@ -226,7 +226,7 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     const auto send_x = [&](int64_t chunk) {
         return exchange.send_to_experts(chunk, take(x, exchange, chunk));
     };
-    const bool travels = context.experts.ranks != nullptr;  // else x need not be there so early
+    const bool travels = context.experts.ranks != nullptr;  // else x is made later
     const bool makes_inner = !inner.gate_up.defined();
     const auto send = [&](int64_t chunk) {  // in the order in which the experts need them
         Arriving sent;

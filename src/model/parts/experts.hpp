@@ -11,16 +11,16 @@
 namespace ringshard::model {
 
 // A router and its experts: the sum over the experts of a token of weight * down(activation(gate) *
-// up), and of an MLP through which every token goes, if there is one. A rank has all experts of the
-// block, gathered like other weights; or the ranks of a group have equally many each, in order, and
-// rows go to them and come back, in chunks: one travels while the experts compute on another. Then
+// up), plus the result of an MLP for all tokens, if the block has one. A rank has all experts of
+// the block, gathered like other weights; or each rank of a group has equally many, in order, and
+// ranks send rows there and back in chunks: one is sent while the experts compute on another. Then
 // forward() and backward() are collective over that group.
 class Experts {
 public:
     Experts(shard::UnitLayout& unit, const BlockSpec& block);
 
-    // Returns all but gate and up: backward() makes these again where no forward pass has left
-    // them.
+    // Returns everything but gate and up: backward() recomputes these if the forward pass did not
+    // keep them.
     MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
                    const at::Tensor& x) const;
     // addend and into as Projection::forward() has them.
@@ -36,7 +36,7 @@ public:
     // Of a token and the forward pass.
     double inner_operations() const;
     double outer_operations() const;
-    // Adapters of linear layers are not for routers and experts (ExpertAdapter).
+    // Adapters of linear layers exclude routers and experts, which have ExpertAdapter.
     std::vector<const Projection*> projections() const;
     std::vector<WeightUse> other_weights() const;
 
@@ -50,7 +50,7 @@ private:
     // Returns the result of the MLP beside the experts [t, w]; undefined: there is none.
     at::Tensor shared_output(const MlpContext& context, const shard::UnitTensors& weights,
                              const MlpInner& inner) const;
-    // Returns its part of the gradient of x.
+    // Returns the part of the gradient of x that comes from that MLP.
     at::Tensor shared_backward(const MlpContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& dy,
                                const MlpInner& inner, const at::Tensor& x) const;

@@ -98,7 +98,7 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
     has_magnitudes_ = has_magnitudes_ || adapter.has_magnitude;
     operations_ += 2 * static_cast<double>(adapter.rank * (spec.in + out));
     if (!adapter.has_magnitude) return;
-    // The product of W, of what was dropped or for the gradient of the magnitudes.
+    // The product of W with dropped rows, or for the gradient of the magnitudes.
     (dropout_ > 0 ? operations_ : more_operations_backward_) +=
         2 * static_cast<double>(spec.in * out);
 }

@@ -124,7 +124,7 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
                                      const shard::UnitTensors& weights, const at::Tensor& x,
                                      const at::Tensor& addend, const at::Tensor& into) const {
     if (!addend.defined()) return forward_chunk(context, weights, x);
-    // What adapters add is small beside the addend, and is rounded without it.
+    // The adapters' sum is small beside the addend: it is rounded before it is added.
     if (!low_ranks_.empty()) return ops::add_into(forward_chunk(context, weights, x), addend, into);
     return weight_product_add(context, x, weights[weight_], bias_of(weights), addend, into);
 }

@@ -118,7 +118,7 @@ struct FindLargest {
     }
 };
 
-// A team turns a square of codes by way of its memory.
+// A team transposes a square of codes in shared memory.
 template <class T, int n>
 struct QuantizeColumns {
     static constexpr int64_t side = 64;

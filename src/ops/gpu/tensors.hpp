@@ -6,7 +6,7 @@
 #include "kernels.hpp"
 #include "ringshard/base/error.hpp"
 
-// From tensors to what kernels take.
+// Turns tensors into the pointers and types that kernels take.
 namespace ringshard::ops::gpu {
 
 inline Queue queue_of(const at::Tensor& tensor) {

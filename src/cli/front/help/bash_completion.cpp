@@ -58,7 +58,7 @@ std::string words_of(const config::Option& option) {
     return {};
 }
 
-// Branches of a case over the flag before the word: what that flag takes. Other flags take a file.
+// Branches of a case over the flag before the word: its values. Other flags take a file.
 std::string value_branches(const OptionTable& table) {
     std::map<std::string, std::vector<std::string>> flags_by_words;
     for (const config::Option& option : table.options())

@@ -15,7 +15,7 @@ namespace {
 using config::OptionTable;
 using Reference = std::vector<ReferenceSection>;
 
-// A name in a column, and what it is beside it.
+// A name in a column, and its meaning beside it.
 void print_line(const std::string& name, const std::string& text, size_t column) {
     const size_t used = std::max(name.size() + 4, column);
     std::cout << "  " << name << std::string(used - 2 - name.size(), ' ')

@@ -34,7 +34,7 @@ std::string heading(const std::string& title) {
     return format_text(".SH \"{}\"\n", plain(upper_case(title)));
 }
 
-// A term, and what it means under it.
+// A term, and its meaning below.
 std::string item(const std::string& term, const std::string& text) {
     return format_text(".TP\n{}\n{}\n", term, plain(text));
 }
