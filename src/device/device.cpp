@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "ringshard/config/run_settings.hpp"
 #include "ringshard/device/host_memory.hpp"
 
 namespace ringshard::device {

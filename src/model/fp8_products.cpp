@@ -4,6 +4,7 @@
 
 #include "model_parts.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::model {
 

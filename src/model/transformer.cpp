@@ -16,6 +16,7 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/routing.hpp"

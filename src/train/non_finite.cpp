@@ -1,4 +1,5 @@
 #include "non_finite.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 #include <ATen/ops/isfinite.h>
 

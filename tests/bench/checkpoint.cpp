@@ -16,6 +16,7 @@
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/device/host_memory.hpp"
 
 using namespace ringshard;

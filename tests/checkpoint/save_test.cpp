@@ -11,6 +11,8 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/checkpoint/survey.hpp"
+#include "ringshard/config/parallel_settings.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 using namespace ringshard;
 using namespace ringshard::checkpoint;

@@ -4,11 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace ringshard::config {
+#include "ringshard/config/adapter_init.hpp"
 
-// Biases of the model that are trained beside adapters, in PEFT's words: none, all of them, or
-// those of layers that have an adapter.
-enum class TrainedBiases { none, all, lora_only };
+namespace ringshard::config {
 
 // Low-rank adapters, under the names of TRL's ModelConfig.
 struct AdapterSettings {

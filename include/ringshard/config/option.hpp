@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
-
 namespace ringshard::config {
+
+struct Config;
 
 enum class Treatment {
     served,

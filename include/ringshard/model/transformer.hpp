@@ -10,7 +10,6 @@
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/activation_policies.hpp"
-#include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/model/layer_cache.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
@@ -21,6 +20,10 @@
 #include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/shard/zero.hpp"
+
+namespace ringshard::config {
+struct ParallelSettings;
+}
 
 namespace ringshard::model {
 

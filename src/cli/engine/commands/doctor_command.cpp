@@ -20,6 +20,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/write_rate.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/job/slurm.hpp"
 #include "ringshard/plan/devices.hpp"
 

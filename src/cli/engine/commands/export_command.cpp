@@ -13,6 +13,7 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/merge_adapters.hpp"

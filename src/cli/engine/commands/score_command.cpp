@@ -15,6 +15,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/score_file.hpp"
 #include "ringshard/model/fp8_products.hpp"
 #include "ringshard/train/scorer.hpp"

@@ -12,6 +12,7 @@
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/model/operations.hpp"
 

@@ -10,6 +10,10 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/ops/gemm.hpp"
 
+namespace ringshard::config {
+struct Config;
+}
+
 namespace ringshard::cli {
 
 // Chooses the library for each matrix product of a run.

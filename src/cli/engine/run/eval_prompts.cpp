@@ -7,6 +7,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 
 namespace ringshard::cli {

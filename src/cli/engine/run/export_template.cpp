@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/data/text_tools.hpp"
 

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/shared_file.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/offload/file_offload_store.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
 

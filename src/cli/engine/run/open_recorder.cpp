@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/settings.hpp"
 
 namespace ringshard::cli {
 

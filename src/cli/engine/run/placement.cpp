@@ -6,6 +6,7 @@
 
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/device/host_memory.hpp"
 
 namespace ringshard::cli {
