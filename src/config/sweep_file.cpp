@@ -113,7 +113,7 @@ std::string draw_one(const YAML::Node& from, const std::string& name, Draw& draw
     if (kind == "uniform") return rounded(draw.between(low, high));
     constexpr double most = 1e15;  // double represents whole numbers exactly up to here
     if (kind == "integer" && (low < -most || high > most))
-        refuse(written, name + ": integer wants numbers up to 1e15");
+        refuse(written, name + ": integer takes numbers up to 1e15");
     if (kind == "integer")
         return concat(static_cast<int64_t>(std::floor(draw.between(low, high + 1))));
     if (kind != "log_uniform")
@@ -121,7 +121,7 @@ std::string draw_one(const YAML::Node& from, const std::string& name, Draw& draw
                format_text(
                    "{}: there is no {}; give uniform, log_uniform or integer, or a list of values",
                    name, kind));
-    if (low <= 0) refuse(written, name + ": log_uniform wants numbers above 0");
+    if (low <= 0) refuse(written, name + ": log_uniform takes numbers above 0");
     return rounded(std::exp(draw.between(std::log(low), std::log(high))));
 }
 
@@ -134,7 +134,7 @@ std::vector<NamedTexts> runs_of_random(const YAML::Node& random) {
         refuse(random, format_text("random: count must be from 1 to {}", most_runs));
     if (!seed) refuse(random, "random: seed must be a whole number");
     if (!over || !over.IsMap() || over.size() == 0)
-        refuse(random, "random: `over` must name settings, each with what to draw from");
+        refuse(random, "random: `over` must name settings, each with a distribution or a list");
     Draw draw(static_cast<uint64_t>(*seed));
     std::vector<NamedTexts> runs;
     for (int64_t i = 0; i < count; ++i) {
@@ -170,8 +170,7 @@ Sweep sweep_of(const YAML::Node& root, const std::string& called) {
         else
             refuse(entry.first, key + ": a sweep has name, settings, and grid, list or random");
     }
-    if (kinds != 1)
-        refuse(root, "must say in what the runs differ by one of grid, list and random");
+    if (kinds != 1) refuse(root, "must define the runs by one of grid, list and random");
     const bool is_folder_name = !sweep.name.empty() && sweep.name != "." && sweep.name != ".." &&
                                 sweep.name.find('/') == std::string::npos;
     if (!is_folder_name) refuse(root, "name: must be the name of a folder");

@@ -213,8 +213,9 @@ public:
                 "offloaded activations take no memory that auto could divide; name a policy, or "
                 "leave one out");
         if (training.cuda_graphs)
-            complain({"activation_policy", "cuda_graphs"},
-                     "a plan does not know what recordings keep; name a policy, or leave one out");
+            complain(
+                {"activation_policy", "cuda_graphs"},
+                "a plan does not count the memory of recordings; name a policy, or leave one out");
     }
 
 private:

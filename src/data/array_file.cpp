@@ -94,7 +94,7 @@ Expected<ArrayFile> ArrayFile::map(const std::filesystem::path& file) {
         return refuse(" is no prepared data of this version of the program");
     if (start.file_bytes != size || !is_inside(sizeof(start), 0, start.table_offset) ||
         start.table_offset > size)
-        return refuse(" is not whole: it has another size than its head says");
+        return refuse(" is not whole: its size differs from the one in its header");
     const std::string_view table(static_cast<const char*>(address) + start.table_offset,
                                  size - start.table_offset);
     if (start.hash != hash_of_table(table, start))

@@ -141,7 +141,7 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
     const auto refuse_assistant_only = [&] {
         return refuse(
             "assistant_only_loss = true is for conversations with role and content, and the rows "
-            "are none; leave it out, or bring the rows into the form "
+            "are not; leave it out, or bring the rows into the form "
             R"({"messages": [{"role": ..., "content": ...}]})");
     };
     Expected<DatasetFormat> format = DatasetFormat();
@@ -173,7 +173,7 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
     const bool is_plain = form == RowForm::text || form == RowForm::prompt_completion;
     if (is_plain && settings.chooses_messages())
         return refuse(format_text(
-            "{} is for conversations with role and content, and the rows are none; "
+            "{} is for conversations with role and content, and the rows are not; "
             R"(leave it out, or bring the rows into the form {{"messages": [{{"role": )"
             R"(..., "content": ...}}]}})",
             settings.roles_to_train.empty() ? "train_on_last_turn_only = true" : "roles_to_train"));

@@ -81,8 +81,8 @@ std::string describe_mixture(const std::vector<std::string>& models) {
         separator = ", ";
     }
     return text +
-           "): every step takes as long as the slowest needs, and the one with the least "
-           "memory says what fits";
+           "): every step takes as long as the slowest needs, and the one with the least memory "
+           "limits the model";
 }
 
 }  // namespace ringshard::device

@@ -58,7 +58,7 @@ std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world) {
         return std::nullopt;
     return Failure{ExitCode::settings,
                    format_text("SLURM started {} tasks in this step and MPI sees a world of {}: "
-                               "srun and MPI do not speak the same language; start with srun "
+                               "srun and MPI use different process managers; start with srun "
                                "--mpi=pmix (or what `srun --mpi=list` offers for this MPI)",
                                *slurm.step_num_tasks, world)};
 }

@@ -166,8 +166,8 @@ std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
             std::vector<std::string> names;
             for (const LinearLayer& layer : layers) names.push_back(layer.name);
             return refuse(
-                format_text("lora_target_modules is not set, and PEFT knows no layers for this "
-                            "model; name them, as {}, or all-linear",
+                format_text("lora_target_modules is not set, and PEFT has no default layers for "
+                            "this model; name them, as {}, or all-linear",
                             nearest_names("qkv_proj", names)));
         }
     }

@@ -44,7 +44,7 @@ const Kind* find_kind(ConfigReader& rope) {
     for (const Kind& kind : kinds())
         if (type == kind.name) return &kind;
     rope.complain(
-        format_text("{} = {}: this program knows the positions \"default\", \"linear\", "
+        format_text("{} = {}: this program serves the positions \"default\", \"linear\", "
                     "\"llama3\", \"yarn\" and \"longrope\"",
                     key, type.dump()));
     return nullptr;

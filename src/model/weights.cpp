@@ -139,7 +139,7 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
         if (!wanted.contains(name) && !is_ignored(name, spec) && !is_scale(name, wanted))
             return Failure{
                 ExitCode::bad_data,
-                format_text("{} is in the model's files, and config.json knows no such weight",
+                format_text("{} is in the model's files, and config.json has no such weight",
                             name)};
     return std::nullopt;
 }

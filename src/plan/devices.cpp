@@ -142,7 +142,8 @@ Expected<Device> read_device(const std::string& file, const std::string& text) {
 
 std::string to_text(const Device& device) {
     std::ostringstream text;
-    text << "# What one rank reaches, all at once: floating-point operations and bytes a second.\n"
+    text << "# The rates of one rank while all ranks work: floating-point operations and bytes a "
+            "second.\n"
             "# memory_bytes: what tensors of a rank may have. Of a node: save_bytes, what its "
             "ranks\n"
             "# write of a checkpoint in a second; host_memory_bytes, its memory; and\n"

@@ -85,7 +85,7 @@ std::string draw_page(const std::vector<RunStory>& runs, LossScale scale) {
         "<title>{} - Ringshard</title>\n"
         "<style>{}{}</style></head>\n"
         "<body><main>\n"
-        "{}<footer>Made by trainer report from what the {} left behind. Steps that a later attempt "
+        "{}<footer>Made by trainer report from the files of the {}. Steps that a later attempt "
         "did not build on are left out.</footer>\n"
         "</main>\n"
         "<script>{}</script></body></html>\n",

@@ -150,8 +150,8 @@ std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
         {ExitCode::bad_numbers,
          format_text(
              "check_replicas_every: after step {} {}. Nothing computes this on purpose: suspect "
-             "the memory or processor of that host. What was saved after step {} may hold it; go "
-             "on from an earlier checkpoint with resume_from_checkpoint, without that host",
+             "the memory or processor of that host. Checkpoints after step {} may have the damage; "
+             "go on from an earlier checkpoint with resume_from_checkpoint, without that host",
              step, odd, step - every)});
 }
 

@@ -11,9 +11,9 @@ bool is_assistant(const Value& message) {
 
 Failure no_prefix(const ChatTemplate& chat_template, size_t message, std::string_view what) {
     return {ExitCode::bad_data,
-            format_text("{}: where the assistant's message {} stands cannot be told, since {}; add "
-                        "{{% generation %}} ... {{% endgeneration %}} to the template around what "
-                        "the assistant says",
+            format_text("{}: the assistant's message {} cannot be found in the rendering, since "
+                        "{}; add {{% generation %}} ... {{% endgeneration %}} to the template "
+                        "around what the assistant says",
                         chat_template.name(), message, what)};
 }
 

@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(assistant_spans_are_never_guessed) {
         BOOST_TEST(spans.failure().message.find(part) != std::string::npos,
                    spans.failure().message);
     };
-    refused("{{ messages | length }}" + chatml, talk, "message 1 stands cannot be told");
+    refused("{{ messages | length }}" + chatml, talk, "message 1 cannot be found");
     refused("{% for m in messages %}{{ m.content }}{% if loop.last %}!{% endif %}{% endfor %}",
             talk, "differently when other messages follow");
     refused(chatml + "{{ 'think' if add_generation_prompt }}", talk, "generation prompt is not");

@@ -84,7 +84,7 @@ Expected<Tokenizer> Tokenizer::from_json(std::string_view json, const std::strin
                            format_text("{}: is not JSON: {}", name, file.failure().message)};
         const auto instead = read_json(replacement);
         if (!instead || !is_object(instead.value()))
-            return Failure{ExitCode::internal, "what stands instead of parts is not an object"};
+            return Failure{ExitCode::internal, "the value in place of parts is not an object"};
         return Tokenizer(std::make_unique<Parts>(file.value(), instead.value()));
     } catch (const Error& error) {
         return Failure{error.code(), format_text("{}: {}", name, error.what())};

@@ -145,7 +145,7 @@ void print_cures(const std::vector<Suggestion>& cures) {
                      "a smaller batch\n";
         return;
     }
-    std::cout << "what makes it fit:\n";
+    std::cout << "settings that make it fit:\n";
     for (const Suggestion& cure : cures)
         std::cout << "  " << cure.flags << ": " << bytes(cure.answer.held) << '\n';
 }

@@ -53,7 +53,7 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
     for (const Suggestion& cure : cures)
         words.push_back(
             format_text("{} ({})", cure.flags, bytes(static_cast<double>(cure.answer.held))));
-    return "what makes it fit: " + join(words, ", ");
+    return "settings that make it fit: " + join(words, ", ");
 }
 
 }  // namespace

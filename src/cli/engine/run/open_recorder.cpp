@@ -18,9 +18,9 @@ comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const CommandContex
     };
     if (!placement.device.is_cuda()) return refuse("this run computes on the CPU");
     if (placement.shape.sequence() > 1)
-        return refuse(format_text(
-            "the attention of {} ranks waits for what travels between them (cp_size, sp_size)",
-            placement.shape.sequence()));
+        return refuse(
+            format_text("attention over {} ranks waits for their messages (cp_size, sp_size)",
+                        placement.shape.sequence()));
     return model::make_recorder(placement.device);
 }
 

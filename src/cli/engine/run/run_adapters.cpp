@@ -237,8 +237,8 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     if (settings.values.adapter.bias != config::TrainedBiases::none &&
         !model::trains_biases(spec, adapters.config))
         return refuse(
-            format_text("bias [{}]: the model has no biases, or lora_only none in layers that have "
-                        "an adapter; leave it out",
+            format_text("bias [{}]: the model has no biases, or (lora_only) none in layers with an "
+                        "adapter; leave it out",
                         settings.origin_of("bias").place));
     if (settings.values.parallel.ep_size > 1 && model::has_expert_adapters(spec))
         return refuse(

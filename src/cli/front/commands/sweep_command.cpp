@@ -73,7 +73,7 @@ Expected<std::string> run_line(const std::string& line) {
     // "17", or "17;cluster".
     id = split(std::string(trim(id)), ';').front();
     if (status != 0 || !read_whole_number(id))
-        return Failure{ExitCode::io, "sbatch did not take the job; what it said stands above"};
+        return Failure{ExitCode::io, "sbatch refused the job; its message is above"};
     return id;
 }
 

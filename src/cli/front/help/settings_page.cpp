@@ -10,7 +10,7 @@ namespace ringshard::cli {
 std::string settings_page(const config::OptionTable& table) {
     std::string out =
         "# The settings\n\nWritten by `trainer help markdown`, from the table of options in "
-        "`src/config/options/`. What they are given by, and\nwhich of them counts: "
+        "`src/config/options/`. Their sources, and which\nsource counts: "
         "[contract.md](contract.md), section 2. A value in parentheses is the default.\n";
     for (const ReferenceSection& section : settings_reference(table)) {
         out += format_text("\n## {}\n\n", section.title);
