@@ -51,15 +51,15 @@ std::string folded(const std::string& title, const std::string& markup) {
 
 std::string line_sample(size_t color) {
     return format_text(
-        "<svg class=\"sample\" viewBox=\"0 0 26 10\"><path class=\"line {}\"{} d=\"M0 "
-        "5h26\"/></svg>",
+        "<svg class=\"sample\" viewBox=\"0 0 26 10\">"
+        "<path class=\"line {}\"{} d=\"M0 5h26\"/></svg>",
         color_of(color), dashes_of(color));
 }
 
 std::string area_sample(size_t color) {
     return format_text(
-        "<svg class=\"sample square\" viewBox=\"0 0 10 10\"><path class=\"stack {}\" d=\"M0 "
-        "0h10v10h-10Z\"/></svg>",
+        "<svg class=\"sample square\" viewBox=\"0 0 10 10\">"
+        "<path class=\"stack {}\" d=\"M0 0h10v10h-10Z\"/></svg>",
         color_of(color));
 }
 

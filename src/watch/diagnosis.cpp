@@ -55,8 +55,8 @@ std::string list(const Ranks& ranks) {
     std::vector<std::string> names;
     for (const size_t rank : ranks)
         if (names.size() < most) names.push_back(concat(rank));
-    return concat(ranks.size() == 1 ? "rank " : "ranks ", join(names, ", "),
-                  ranks.size() > most ? format_text(" and {} more", ranks.size() - most) : "");
+    return format_text("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", join(names, ", "),
+                       ranks.size() > most ? format_text(" and {} more", ranks.size() - most) : "");
 }
 
 std::string list_with_hosts(const Ranks& ranks, const std::vector<RankView>& views) {

@@ -86,7 +86,7 @@ std::string settings_for(const Answers& answers) {
     std::string yaml = "# Settings of a run, for: srun ./trainer --config FILE\n";
     yaml += format_text("model_name_or_path: {}\n", quoted(answers.model));
     yaml += format_text("dataset_name: {}\n", quoted(answers.dataset));
-    yaml += concat("output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n");
+    yaml += "output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n";
     yaml +=
         is_alone ? "# One device.\n"
         : answers.fits
