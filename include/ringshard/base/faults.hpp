@@ -30,10 +30,10 @@ public:
 
     // Call when the program reaches `point`. May not return.
     void reach(std::string_view point);
-    // As above, before a write to `file`: returns the failure that the test wants of this write, if
+    // As above, before a write to `file`: returns the failure that the test sets for this write, if
     // any.
     std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
-    // Returns how the test wants a number corrupted at `point`.
+    // Returns the corruption of a number that the test sets for `point`.
     enum class Corruption { none, flip, nan };
     Corruption corruption_at(std::string_view point);
 

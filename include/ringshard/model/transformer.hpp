@@ -53,7 +53,7 @@ Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType dev
                  double memory_bytes);
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
-// released, and when. The model knows nothing of how a profile shards its units.
+// released, and when. The model does not depend on how a profile shards its units.
 class Transformer {
 public:
     struct Options {
@@ -143,7 +143,7 @@ private:
     shard::UnitTensors weights_of(size_t module) const;
     void release(size_t module, shard::Zero::NextUse next_use) const;
     shard::UnitTensors gradients_of(size_t module) const;
-    void reduce(size_t module) const;  // the gradient of what is trained
+    void reduce(size_t module) const;  // gradients of trained weights
     BlockContext context_of(size_t block, const Pass& pass) const;
     template <class... Values>
     void report_phase(TextPattern<sizeof...(Values)> pattern, const Values&... values) const;

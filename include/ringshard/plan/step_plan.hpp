@@ -41,12 +41,12 @@ struct Traffic {
 
 struct StepPlan {
     train::MemoryByKind memory;  // of the rank that holds most; at most, in a step
-    int64_t peak = 0;            // of what lies where it is computed
+    int64_t peak = 0;            // of tensors on the device that computes
     // Bytes in the host's memory, which `peak` does not count where that is the device's.
     int64_t host_bytes() const { return memory.staging + memory.save_copy; }
     std::string peak_at;  // the moment of the step
     std::vector<Traffic> traffic;
-    int64_t scratch_bytes = 0;          // of what is kept in files
+    int64_t scratch_bytes = 0;          // of tensors that are kept in files
     int64_t offloaded_activations = 0;  // bytes of their store, which the above counts too
     int64_t moved_bytes = 0;            // written and read there in a step
     int64_t saved_bytes = 0;            // that this rank writes of a checkpoint

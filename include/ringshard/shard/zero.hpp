@@ -150,7 +150,7 @@ private:
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
         std::vector<bool> unbegun;         // UnitTensors::Part's
-        bool has_gradient = false;         // what was reduced, of this step
+        bool has_gradient = false;         // the reduced one of this step
         bool sums_copies = false;          // of its shards, from the last micro-batch on
         std::optional<Gathered> gathered;  // where weights are sharded: from gather() to release()
     };
@@ -243,7 +243,7 @@ private:
     Chunks wide_chunks_;    // of those in fp32
     Chunks nf4_chunks_;     // of those in four bits
     std::vector<UnitState> states_;
-    std::unique_ptr<FlatStore> compute_;    // shards in the compute type: what is gathered
+    std::unique_ptr<FlatStore> compute_;    // shards in the compute type, for gathers
     std::unique_ptr<FlatStore> frozen_;     // of frozen units, if there are any
     std::unique_ptr<FlatStore> wide_;       // of those in fp32, if there are any
     std::unique_ptr<FlatStore> nf4_;        // bytes of those in four bits, if there are any

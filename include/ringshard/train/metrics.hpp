@@ -22,7 +22,7 @@ namespace ringshard::train {
 using MetricsValue = std::variant<int64_t, double>;
 using MetricsLine = std::vector<std::pair<std::string, MetricsValue>>;
 
-// Returns the value of that name as a number; NaN if there is none.
+// Returns the value of that name as a number; NaN without one.
 double number_in(const MetricsLine& line, std::string_view name);
 
 // The steps since the last line, and their summary for the next one: loss, entropy and accuracy are
@@ -39,7 +39,7 @@ public:
     Summary take();
 
 private:
-    Summary sums_;  // of everything, and the last step's where a line tells of that
+    Summary sums_;  // of everything, and the last step's where a line reports it
 };
 
 // Bytes of tensors by their use.

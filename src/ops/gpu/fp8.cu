@@ -111,7 +111,7 @@ struct FindLargest {
                 for (int k = 0; k < n; ++k)
                     largest.numbers[k] = Most()(largest.numbers[k], magnitude_of(numbers[k]));
             }
-            // Counted in packs: nvcc then knows that it can store one at once.
+            // Counts in packs: nvcc then stores a pack with one instruction.
             auto* const packs = reinterpret_cast<Pack<uint32_t, n>*>(work.largest);
             store_pack<n>(packs[(range * work.width + column) / n].numbers, largest);
         });
