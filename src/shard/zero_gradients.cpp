@@ -149,8 +149,8 @@ void Zero::finish_gradients() {
         finish_oldest_reduction();
     }
     for (size_t unit = 0; unit < units_.size(); ++unit)
-        RINGSHARD_CHECK(!is_trained(unit) || states_[unit].has_gradient, units_[unit].name(),
-                        " has the gradient of an earlier step");
+        RINGSHARD_CHECK(!is_trained(unit) || states_[unit].has_gradient,
+                        "{} has the gradient of an earlier step", units_[unit].name());
     if (cuts_.optimizer) sum_other_copies();
 }
 
