@@ -177,7 +177,7 @@ struct AdamW {
     void* first_moment;
     void* second_moment;
     const float* gradient;
-    void* copy;       // bf16, or null
+    void* copy;  // bf16, or null
     int64_t count;
     int64_t first_place;
     uint32_t step;
@@ -196,7 +196,7 @@ struct Lion {
     NumberType moment_type;
     void* moment;
     const float* gradient;
-    void* copy;       // bf16, or null
+    void* copy;  // bf16, or null
     int64_t count;
     int64_t first_place;
     uint32_t step;
