@@ -80,6 +80,19 @@ Tile speed_tile(const MetricsLog& metrics) {
             share ? concat("mfu ", number_text(100 * *share), "%") : "in the median"};
 }
 
+// Names the expert with the most or the fewest tokens of its block, in the last steps.
+Tile expert_tile(const MetricsLog& metrics, const char* name, const std::string& extreme) {
+    const auto load = last_of(metrics, extreme + "_to_mean");
+    const auto block = last_of(metrics, extreme + "_block");
+    const auto expert = last_of(metrics, extreme + "_expert");
+    if (!load || !block || !expert) return {};
+    std::string remark =
+        concat("of the mean: block ", number_text(*block), ", expert ", number_text(*expert));
+    const auto dead = last_of(metrics, "dead_experts");
+    if (*load == 0 && dead) remark += concat("; ", number_text(*dead), " without a token");
+    return {name, number_text(*load), remark};
+}
+
 Tile memory_tile(const MetricsLog& metrics) {
     const auto peak = largest_in(metrics, "peak_memory_bytes");
     if (!peak) return {};
@@ -161,9 +174,11 @@ std::string state_mark(const RunStatus& status) {
 
 std::string summary_tiles(const RunStory& run) {
     std::string tiles;
-    for (const Tile& tile : {steps_tile(run), loss_tile(run.metrics), evaluation_tile(run.metrics),
-                             speed_tile(run.metrics), memory_tile(run.metrics), time_tile(run),
-                             checkpoint_tile(run), attempt_tile(run)})
+    for (const Tile& tile :
+         {steps_tile(run), loss_tile(run.metrics), evaluation_tile(run.metrics),
+          speed_tile(run.metrics), memory_tile(run.metrics), time_tile(run), checkpoint_tile(run),
+          attempt_tile(run), expert_tile(run.metrics, "Busiest expert", "expert_load_max"),
+          expert_tile(run.metrics, "Least busy expert", "expert_load_min")})
         if (!tile.name.empty())
             tiles += concat("<div class=\"tile\">", text_in("span", tile.name),
                             text_in("b", tile.value), text_in("span", tile.remark), "</div>\n");
