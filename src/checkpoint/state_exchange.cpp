@@ -51,7 +51,9 @@ std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Opti
     for (const Kind& kind : kinds_of(zero, contents == Contents::everything ? &optimizer : nullptr))
         for (const shard::FlatUnit& unit : zero.units())
             for (const shard::PlacedTensor& tensor : trained_tensors(unit))
-                datasets.push_back({kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
+                if (!tensor.begins_before)
+                    datasets.push_back(
+                        {kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
     return datasets;
 }
 

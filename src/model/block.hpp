@@ -101,6 +101,33 @@ private:
     void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
                       const Saved& saved, const at::Tensor& addend) const;
+    // The same where a rank gathers the experts in slices: all tokens go through the experts of one
+    // slice before it gathers the next, in the turns in which they would go through all experts.
+    struct SlicedTurn {
+        int64_t begin;
+        int64_t length;
+        MlpContext context;
+        at::Tensor inverse_rms{};
+        Experts::Sliced tokens{};
+
+        at::Tensor of(const at::Tensor& rows) const {
+            return rows.defined() ? rows.narrow(0, begin, length) : rows;
+        }
+    };
+    std::vector<SlicedTurn> sliced_turns(const BlockContext& context, int64_t tokens, bool is_whole,
+                                         RowNorms& norms) const;
+    at::Tensor forward_in_slices(const BlockContext& context, const shard::UnitTensors& weights,
+                                 Saved& saved, const at::Tensor& addend) const;
+    at::Tensor finish_turn(const shard::UnitTensors& weights, SlicedTurn& turn,
+                           const at::Tensor& residual, const at::Tensor& into) const;
+    void backward_in_slices(const BlockContext& context, const shard::UnitTensors& weights,
+                            const shard::UnitTensors& gradients, const at::Tensor& gradient,
+                            const Saved& saved, const at::Tensor& addend) const;
+    // Keeps what the policy asks for of all tokens.
+    void keep_inner(const BlockContext& context, const at::Tensor& x, const at::Tensor& inverse_rms,
+                    const MlpInner& inner, Saved& saved) const;
+    MlpInner kept_inner(const Saved& saved) const;
+
     // addend: is added to the input, in place; or undefined.
     ops::RmsNormed normed_for_mlp(const shard::UnitTensors& weights, const at::Tensor& input,
                                   const at::Tensor& addend) const;

@@ -7,6 +7,7 @@
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/model/layer_cache.hpp"
 #include "ringshard/ops/gemm.hpp"
+#include "unit_set.hpp"
 
 namespace ringshard::model {
 
@@ -30,6 +31,7 @@ struct BlockContext {
     at::Tensor dropout_keys{};          // [t], of a batch that is trained on with dropout
     RouterContext routers{};
     ExpertGroup experts{};  // all of its ranks take as many chunks
+    ExpertSlices slices{};
     AdapterRows rows{};
     int64_t most_product_elements = int64_t{1} << 30;
     std::optional<ops::Fp8Format> fp8_gradients{};  // if products with weights are in FP8

@@ -286,11 +286,11 @@ StepPlan plan_step(const Question& question, int num_threads) {
     return plan;
 }
 
-model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t ranks) {
+model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t parts) {
     for (model::BlockSpec& block : spec.blocks)
         if (block.experts)
             block.experts->planned_experts =
-                std::max(block.experts->count / ranks, block.experts->per_token);
+                std::max(block.experts->count / parts, block.experts->per_token);
     return spec;
 }
 

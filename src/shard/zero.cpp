@@ -207,16 +207,17 @@ void Zero::gather(size_t unit) {
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
-// Gathers the other units of this module and those of the next one, and reads the unit after them.
+// Gathers the other units that come with this one and those of the next stage, and reads the unit
+// after them.
 void Zero::gather_ahead() {
-    int modules = 0;
+    int stages = 0;
     for (size_t next = place_; next < order_.size(); ++next) {
-        if (units_[order_[next]].module() != units_[order_[next - 1]].module()) ++modules;
-        if (modules <= 1)
+        if (!units_[order_[next]].comes_with(units_[order_[next - 1]])) ++stages;
+        if (stages <= 1)
             gather(order_[next]);
         else if (!states_[order_[next]].gathered)
             compute_shards(order_[next]).prefetch(order_[next]);
-        if (modules > 1) return;
+        if (stages > 1) return;
     }
 }
 

@@ -45,9 +45,9 @@ at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
 
 void Zero::reduce(size_t unit) {
     if (!cuts_.gradients && !is_last_micro_batch_) return;
-    // The reductions of one module overlap with the backward pass of the next one.
-    while (!reductions_.empty() &&
-           units_[reductions_.front().unit].module() != units_[unit].module())
+    // The reductions of one module, or slice of experts, overlap with the backward pass of the
+    // next.
+    while (!reductions_.empty() && !units_[reductions_.front().unit].comes_with(units_[unit]))
         finish_oldest_reduction();
     start_reduction(unit);
 }

@@ -172,7 +172,8 @@ class Families(TrainerTest):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
         with torch.no_grad():
             expected = torch.log_softmax(model(ids).logits.double(), -1)
-        found = [row for part in sorted(os.listdir(output)) for row in pyarrow.parquet.read_table(os.path.join(output, part)).to_pylist()]
+        parts = [pyarrow.parquet.read_table(os.path.join(output, part)) for part in sorted(os.listdir(output))]
+        found = [row for part in parts for row in part.to_pylist()]
         self.assertEqual([row["input_ids"] for row in found], ids.tolist())
         for row, log_p in zip(found, expected, strict=True):
             for place in range(1, ids.shape[1]):  # of the token there, by those before

@@ -131,6 +131,19 @@ class ExpertParallel(TrainerTest):
                     "ep_size = 2 [command line]", "adapters of all experts")
         self.assertFalse(os.path.exists(os.path.join(output, "metrics.jsonl")))
 
+    def test_routers_that_are_not_known(self):
+        config, output = os.path.join(self.folder.name, "router.json"), os.path.join(self.folder.name, "no-model")
+        mixtral = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 8}
+        for fields, code, says in (({"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3"}, 78,
+                                    ["architectures = [DeepseekV3ForCausalLM]", "Glm4MoeForCausalLM"]),
+                                   ({**mixtral, "router_jitter_noise": 0.1}, 78, ["router_jitter_noise = 0.1"]),
+                                   ({"num_experts_per_tok": 9}, 78, ["num_experts_per_tok = 9", "number of experts, 8"]),
+                                   ({"scoring_func": "softplus"}, 0, ["scoring_func", "it changes nothing"])):
+            with self.subTest(fields):
+                with open(config, "w") as file:
+                    json.dump({**CONFIG, **fields}, file)
+                self.expect(run("init", "--config_json", config, "--output_dir", output), code, *says)
+
     def test_a_loss_without_routers(self):
         output = os.path.join(self.folder.name, "refused-loss")
         self.expect(self.train(output, "--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"), "--router_aux_loss_coef",

@@ -60,8 +60,9 @@ struct StepPlan {
 // `num_threads` is that of a rank. The process should do nothing else with tensors meanwhile.
 StepPlan plan_step(const Question& question, int num_threads);
 
-// Returns the model with plans of the worst case of its routers: where `ranks` share its experts,
-// those of the planned rank get all rows, or as many as a token can choose there.
-model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t ranks);
+// Returns the model with plans of the worst case of its routers: one of equal parts of its experts,
+// which ranks share or a rank gathers in slices, gets all rows, or as many as a token can choose
+// there.
+model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t parts);
 
 }  // namespace ringshard::plan

@@ -53,10 +53,11 @@ public:
 
     // begin_pass() names the units that a pass needs, in order. weights() returns them in this
     // order: the whole unit, or this rank's section of it, in the compute type. Meanwhile the units
-    // of the next module are gathered, and the module after that is read from its offload store, if
-    // it has one. After release() the buffer may be used for another unit. `next_use` says whether
-    // the backward pass needs the unit again before its weights change; with `none` the buffer is
-    // given up, since a later step would find old weights in it. Collective over the zero group.
+    // of the next module, or slice of experts, are gathered, and those after that are read from
+    // their offload store, if they have one. After release() the buffer may be used for another
+    // unit. `next_use` says whether the backward pass needs the unit again before its weights
+    // change; with `none` the buffer is given up, since a later step would find old weights in it.
+    // Collective over the zero group.
     enum class NextUse { backward, none };
     void begin_pass(std::vector<size_t> order);
     at::Tensor weights(size_t unit);
@@ -170,7 +171,8 @@ private:
         at::Tensor sent;  // the numbers, or a copy in the type of reductions
         comm::Pending pending;
     };
-    // Buffers by size, used again: at most two blocks and the vocabulary are gathered at a time.
+    // Buffers by size, used again: at most two blocks, or a block and two slices of its experts,
+    // and the vocabulary are gathered at a time.
     class Pool {
     public:
         at::Tensor take(int64_t size, const at::TensorOptions& options);

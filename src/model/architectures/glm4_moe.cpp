@@ -19,7 +19,7 @@ void read_groups(ConfigReader& config, ExpertsSpec& experts) {
                                experts.per_token, " experts"));
 }
 
-ExpertsSpec read_corrected_experts(ConfigReader& config, ModelSpec& spec) {
+ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts = read_experts(config, spec,
                                        {.count = 128,
                                         .per_token = 8,
@@ -53,7 +53,7 @@ ModelSpec read_glm4_moe(ConfigReader& config) {
                                   .rope = {.may_be_partial = true, .rotated_part = 0.5}});
     read_attention_bias(config, spec, {.has_out = false});
     const bool norms_heads = config.boolean("use_qk_norm", false);
-    const ExpertsSpec experts = read_corrected_experts(config, spec);
+    const ExpertsSpec experts = read_grouped_experts(config, spec);
     const int64_t dense =
         config.has("first_k_dense_replace") && config.part("first_k_dense_replace") == 0
             ? 0

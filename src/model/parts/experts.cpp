@@ -47,6 +47,12 @@ at::Tensor take(const at::Tensor& x, const ExpertExchange& exchange, int64_t chu
     return ops::take_rows(x, exchange.tokens(chunk));
 }
 
+// The first expert of this rank. counts: of its experts.
+int64_t first_expert(const MlpContext& context, const std::vector<int64_t>& counts) {
+    const comm::Communicator* const ranks = context.experts.ranks;
+    return ranks == nullptr ? 0 : ranks->rank() * std::ssize(counts);
+}
+
 // Rows of a chunk on their way to the experts.
 struct Arriving {
     ExpertExchange::Moving x{};
@@ -159,7 +165,8 @@ MlpOutput Experts::forward(const MlpContext& context, const shard::UnitTensors& 
     for (int64_t chunk = 0; chunk < exchange.chunks(); ++chunk) {
         Arriving here = std::move(arriving);
         if (chunk + 1 < exchange.chunks()) arriving = send(chunk + 1);
-        const ExpertMlp::Rows rows{context, weights, exchange.counts(chunk)};
+        const std::vector<int64_t>& counts = exchange.counts(chunk);
+        const ExpertMlp::Rows rows{context, weights, counts, first_expert(context, counts)};
         const at::Tensor gate_up = experts_.inner(rows, exchange.receive(chunk, std::move(here.x)));
         if (context.keeps_inner) keep(exchange, chunk, gate_up, inner.gate_up);
         const at::Tensor of_rows = exchange.receive(chunk, std::move(here.factors));
@@ -247,7 +254,8 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
         const auto receive_x = [&] {
             return exchange.receive(chunk, travels ? std::move(here.x) : send_x(chunk));
         };
-        const ExpertMlp::Rows rows{context, weights, exchange.counts(chunk)};
+        const std::vector<int64_t>& counts = exchange.counts(chunk);
+        const ExpertMlp::Rows rows{context, weights, counts, first_expert(context, counts)};
         at::Tensor x_rows;
         at::Tensor gate_up;  // that of its gradient after backward_output()
         if (!makes_inner) {

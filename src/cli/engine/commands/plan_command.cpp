@@ -176,14 +176,24 @@ Expected<Planner::Longest> ask(const Planner& planner, const PlanContext& contex
     return Planner::Longest{std::move(answer).value(), {}};
 }
 
-// Returns the bytes that a rank holds at most if its experts get all rows of the ranks with which
-// it shares the experts; nothing if it has all experts.
+// In how many parts a rank, or several, take the experts of a block.
+int64_t parts_of_experts(const Answer& answer, const PlanContext& context,
+                         const model::ModelSpec& spec) {
+    const mesh::Cuts cuts = mesh::cuts_of(context.settings.values.parallel);
+    return model::gathers_slices(answer.shape, cuts) ? model::most_slices_of_experts(spec)
+                                                     : answer.shape.experts;
+}
+
+// Returns the bytes that a rank holds at most if one part of the experts gets all rows: those of
+// this rank, of all ranks that share them, or one of the slices in which it gathers them. Nothing
+// if there is one part.
 std::optional<int64_t> held_if_uneven(const Answer& answer, const Planner& planner,
                                       const PlanContext& context, const model::ModelSpec& spec) {
-    if (answer.shape.experts == 1) return std::nullopt;
+    const int64_t parts = parts_of_experts(answer, context, spec);
+    if (parts == 1) return std::nullopt;
     config::Settings settings = context.settings;
     settings.values.training.activation_policy = answer.policies;
-    const model::ModelSpec uneven = plan::with_uneven_rows(spec, answer.shape.experts);
+    const model::ModelSpec uneven = plan::with_uneven_rows(spec, parts);
     return planner.of(uneven).answer(settings, answer.shape, answer.row_length).held;
 }
 
@@ -203,10 +213,12 @@ int tell_answer(const Planner& planner, const PlanContext& context, const Planne
     }
     print(answer, context, model.spec, device);
     if (uneven)
-        std::cout << "the experts get equally many rows in this plan; a rank whose experts get all "
-                     "rows of the "
-                  << answer.shape.experts << " ranks that share them holds at most "
-                  << bytes(*uneven) << '\n';
+        std::cout << "the experts get equally many rows in this plan; a rank "
+                  << (answer.shape.experts > 1
+                          ? concat("whose experts get all rows of the ", answer.shape.experts,
+                                   " ranks that share them")
+                          : std::string("that gathers experts which get all its rows together"))
+                  << " holds at most " << bytes(*uneven) << '\n';
     if (model.passed_bytes > 0)
         std::cout << "every model that is written holds " << bytes(model.passed_bytes)
                   << " of other tensors than the text model's, of which each rank copies its part, "

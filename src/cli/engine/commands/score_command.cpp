@@ -89,8 +89,9 @@ model::ModelSpec freeze_everything(model::ModelSpec spec) {
 shard::Zero make_weights(const config::Config& config, const model::ModelSpec& spec,
                          const mesh::Mesh& mesh) {
     const bool computes_bf16 = config.training.computes_in_bf16();
-    return {model::make_units(spec, mesh.shape().zero(), mesh.shape().experts),
-            mesh::cuts_of(config.parallel),
+    const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
+    return {model::make_units(spec, mesh.shape(), cuts),
+            cuts,
             {computes_bf16 ? at::kBFloat16 : at::kFloat, at::kFloat},
             mesh};
 }
