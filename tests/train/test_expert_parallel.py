@@ -76,12 +76,35 @@ class ExpertParallel(TrainerTest):
         for number, (ranks, flags) in enumerate([
                 (4, ["--profile", "zero1", "--ep_size", "2", "--per_device_train_batch_size", "1"]),
                 (2, ["--profile", "zero3", "--cp_size", "2", "--ep_size", "2", "--per_device_train_batch_size", "4"]),
+                (2, ["--profile", "zero3", "--per_device_train_batch_size", "2"]),
                 (None, ["--per_device_train_batch_size", "4"])]):
             with self.subTest(flags):
                 output = os.path.join(self.folder.name, f"resumed-{number}")
                 shutil.copytree(killed, output)
                 self.expect(self.train(output, *flags, ranks=ranks), 0, "checkpoint-2")
                 self.expect_numbers_of_one_rank(output)
+
+    def test_a_run_that_gathers_slices_goes_on_without_them(self):
+        """Experts as single tensors, and as one, of which every slice has a part."""
+        for kind, model, alone in (("single", self.model, self.alone),
+                                   ("stacked", self.make_model(OTHERS[1], "of-slices"), os.path.join(self.folder.name, "of-slices-alone"))):
+            with self.subTest(kind):
+                flags = ("--model_name_or_path", model)
+                if alone != self.alone:
+                    self.expect(self.train(alone, *flags, "--per_device_train_batch_size", "4"), 0)
+                killed = os.path.join(self.folder.name, kind + "-slices")
+                result = self.train(killed, *flags, "--profile", "zero3", "--per_device_train_batch_size", "2", ranks=2,
+                                    RINGSHARD_FAULT="save:copy:2:kill")
+                self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+                for number, layout in enumerate([["--profile", "zero1", "--ep_size", "2", "--per_device_train_batch_size", "2"],
+                                                 ["--profile", "zero3", "--sp_size", "2", "--per_device_train_batch_size", "4"]]):
+                    output = f"{killed}-{number}"
+                    shutil.copytree(killed, output)
+                    self.expect(self.train(output, *flags, *layout, "--save_model_in_checkpoints", "true", ranks=2), 0, "checkpoint-2")
+                    self.expect_numbers_of_one_rank(output, alone)
+                exported = os.path.join(self.folder.name, kind + "-slices-exported")
+                self.expect(run("export", os.path.join(output, f"checkpoint-{STEPS}"), "--output_dir", exported), 0)
+                self.expect_equal_weights(exported, output, os.path.join(output, f"checkpoint-{STEPS}"))
 
     def test_other_kinds_of_experts_go_on_with_another_number(self):
         for config in OTHERS:
