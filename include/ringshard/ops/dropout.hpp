@@ -19,5 +19,8 @@ struct DropoutMask {
 at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask);
 // into += dropout(x).
 void add_dropout(const at::Tensor& into, const at::Tensor& x, const DropoutMask& mask);
+// Both with one mask: returns dropout(x), and into += dropout(added).
+at::Tensor dropout_and_add(const at::Tensor& x, const at::Tensor& into, const at::Tensor& added,
+                           const DropoutMask& mask);
 
 }  // namespace ringshard::ops

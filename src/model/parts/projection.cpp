@@ -163,15 +163,15 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, base};
         const LowRank::Gradient gradient = adapter->begin_backward(operands, dy);
-        adapter->add_gradients(operands, gradients, gradient, x);
-        return adapter->input_gradient(operands, gradient);
+        at::Tensor dx = adapter->base_input_gradient(operands, gradient);
+        adapter->add_all_gradients(operands, gradients, gradient, x, dx);
+        return dx;
     }
     at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
-        low_rank.add_gradients(operands, gradients, gradient, rows(x));
-        low_rank.add_input_gradient(operands, gradient, rows(dx));
+        low_rank.add_all_gradients(operands, gradients, gradient, rows(x), rows(dx));
     });
     return dx;
 }
