@@ -59,11 +59,12 @@ Resolution resolve_one(const OptionTable& table, const Settings& job, const Name
                        const std::string& file) {
     Resolution result;
     Resolver resolver(table, result);
+    const std::set<std::string> of_job{"adapters", "adapters_at_a_time", "use_peft"};
     const auto is_own = [&](const std::string& name) {
         return std::ranges::any_of(adapter.own, [&](const auto& own) { return own.first == name; });
     };
     for (const auto& [name, given] : job.given)
-        if (name != "adapters" && name != "use_peft" && !is_own(name))
+        if (!of_job.contains(name) && !is_own(name))
             resolver.take({{name, given.text, given.origin}});
     const Origin origin{Strength::command_line, place_of(file, adapter.name)};
     for (const auto& [name, text] : adapter.own) resolver.take({{name, text, origin}});

@@ -19,7 +19,13 @@ void check_taken_from_weights(RuleReport& report) {
 
 void check_joint_adapters(RuleReport& report) {
     const Config& config = report.settings().values;
-    if (config.adapter.adapters.empty()) return;
+    if (config.adapter.adapters.empty()) {
+        if (config.adapter.adapters_at_a_time)
+            report.complain({"adapters_at_a_time", "adapters"},
+                            "has a meaning with several adapters only: give adapters, or leave it "
+                            "out");
+        return;
+    }
     const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
         if (is_asked_for) report.complain({name, "adapters"}, why);
     };

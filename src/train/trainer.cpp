@@ -5,6 +5,7 @@
 
 #include "non_finite.hpp"
 #include "ringshard/base/mix.hpp"
+#include "ringshard/base/narrow.hpp"
 #include "ringshard/train/micro_batches.hpp"
 #include "shard_batch.hpp"
 #include "step_clock.hpp"
@@ -49,8 +50,14 @@ Trainer::RunningCurve::RunningCurve(const Curve& curve)
       schedule(curve.settings, num_steps) {}
 
 Trainer::Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
-                 const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer)
-    : world_(world), mesh_(mesh), model_(model), zero_(zero), optimizer_(optimizer) {
+                 const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer,
+                 std::optional<int64_t> adapters_at_a_time)
+    : world_(world),
+      mesh_(mesh),
+      model_(model),
+      zero_(zero),
+      optimizer_(optimizer),
+      adapters_at_a_time_(narrow<size_t>(adapters_at_a_time.value_or(std::ssize(curves)))) {
     RINGSHARD_CHECK(curves.size() == zero.num_adapters(), curves.size(), " curves for ",
                     zero.num_adapters(), " adapters");
     for (const Curve& curve : curves) curves_.emplace_back(curve);
@@ -89,18 +96,31 @@ uint64_t Trainer::dropout_of_step(size_t curve) const {
     return mix_bits(curves_[curve].seed, static_cast<uint64_t>(progress_.step));
 }
 
-// Joins the micro-batches of all curves, number by number. An epoch's last step may have fewer
+// Joins micro-batch `number` of some curves; the others have no rows in it.
+data::FlatBatch Trainer::join(const std::vector<MicroBatches>& of_curves, size_t number,
+                              std::span<const size_t> some) const {
+    std::vector<data::AdapterBatch> parts;
+    for (size_t curve = 0; curve < of_curves.size(); ++curve)
+        parts.push_back({nullptr, dropout_of_step(curve)});
+    for (const size_t curve : some) parts[curve].batch = &of_curves[curve][number];
+    return data::join_batches(parts);
+}
+
+// Joins the micro-batches of the curves, number by number. An epoch's last step may have fewer
 // micro-batches of one curve than of another.
 MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
     size_t count = 0;
     for (const MicroBatches& batches : of_curves) count = std::max(count, batches.size());
     MicroBatches joined;
-    for (size_t i = 0; i < count; ++i) {
-        std::vector<data::AdapterBatch> parts;
+    for (size_t number = 0; number < count; ++number) {
+        std::vector<size_t> present;
         for (size_t curve = 0; curve < of_curves.size(); ++curve)
-            parts.push_back({i < of_curves[curve].size() ? &of_curves[curve][i] : nullptr,
-                             dropout_of_step(curve)});
-        joined.push_back(data::join_batches(parts));
+            if (number < of_curves[curve].size()) present.push_back(curve);
+        for (size_t first = 0; first < present.size(); first += adapters_at_a_time_)
+            joined.push_back(
+                join(of_curves, number,
+                     std::span(present).subspan(
+                         first, std::min(adapters_at_a_time_, present.size() - first))));
     }
     return joined;
 }

@@ -34,6 +34,10 @@ EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", 
            "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
            "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
            "max_position_embeddings": 256, "tie_word_embeddings": False, "router_aux_loss_coef": 0.05, "initializer_range": 0.1}
+HALF_A_BILLION = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_act": "silu", "vocab_size": 151936,
+                  "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14,
+                  "num_key_value_heads": 2, "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
+                  "use_sliding_window": False, "rope_theta": 1000000.0}
 BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4,
                             "lora_target_modules": "q_proj,v_proj"},
                   "wide": {"lora_r": 8, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
@@ -108,14 +112,15 @@ class JointAdapters(TrainerTest):
         return run("train", "--model_name_or_path", model, *COMMON, "--use_peft", *own, "--dataset_name", self.data_of(name),
                    "--output_dir", output, *flags, ranks=ranks)
 
-    def expect_own_curves(self, *flags, of=None, model=MODEL, ranks=None):
+    # The first `of_job` flags are those of the job with all adapters alone.
+    def expect_own_curves(self, *flags, of=None, model=MODEL, ranks=None, of_job=0):
         of = of or ADAPTERS
         together = self.path("together")
         adapters = self.write_adapters(f"{self.id()}.yaml", of)
         self.expect(self.train_together(together, *flags, adapters=adapters, model=model, ranks=ranks), 0)
         for name in of:
             alone = self.path(name)
-            self.expect(self.train_alone(name, alone, *flags, of=of, model=model, ranks=ranks), 0)
+            self.expect(self.train_alone(name, alone, *flags[of_job:], of=of, model=model, ranks=ranks), 0)
             ours = os.path.join(together, name)
             for mine, own in zip(read_steps(ours), read_steps(alone), strict=True):
                 with self.subTest(adapter=name, step=own["step"]):
@@ -145,6 +150,12 @@ class JointAdapters(TrainerTest):
 
     def test_accumulated_and_packed(self):
         self.expect_own_curves("--gradient_accumulation_steps", "2", "--packing", "true", "--activation_policy", "input")
+
+    def test_one_at_a_time(self):
+        self.expect_own_curves("--adapters_at_a_time", "1", "--gradient_accumulation_steps", "2", of_job=2)
+
+    def test_two_at_a_time_in_shards(self):
+        self.expect_own_curves("--adapters_at_a_time", "2", "--profile", "zero3", "--sp_size", "2", of_job=2, ranks=2)
 
     def test_evaluations_by_steps(self):
         together = self.expect_own_curves("--eval_strategy", "steps", "--eval_steps", "2", "--eval_on_start", "--eval_dataset_name",
@@ -287,6 +298,45 @@ class JointAdapters(TrainerTest):
         with open(self.adapters) as before, open(adapters, "w") as after:
             after.write(before.read().replace('"seed": 1', '"seed": 3'))
         self.expect(self.train_together(output, adapters=adapters), 78, "adapters: ", "then", "now")
+
+    # Bytes of tensors as the runs count them, in steps after the first, which has the peak of loading too.
+    def test_activations_of_one_at_a_time(self):
+        rows = self.path("rows.jsonl")
+        os.makedirs(os.path.dirname(rows))
+        self.write_rows(rows, [[token % 250 for token in range(row, row + 48)] for row in range(8)])
+        alone = {"lora_r": 8, "max_steps": 3, "dataset_name": rows, "lora_target_modules": "all-linear"}
+        adapters = self.write_adapters("alike.yaml", {f"a{seed}": {**alone, "seed": seed} for seed in range(8)},
+                                       **{f"a{seed}": rows for seed in range(8)})
+
+        def activations(output, *flags, **given):
+            self.expect(self.train_together(output, *flags, **given), 0)
+            return read_steps(output)[-1]["memory_activations_bytes"]
+
+        together = activations(self.path("together"), adapters=adapters)
+        in_turn = activations(self.path("in-turn"), "--adapters_at_a_time", "1", adapters=adapters)
+        one = activations(self.path("one"), adapters=self.write_adapters("one.yaml", {"a0": alone}, a0=rows))
+        self.assertGreater(together, 3 * one)
+        self.assertLess(in_turn, 1.05 * one)
+
+    # Of a model of Qwen2.5-0.5B's shape. Weights, gradients and moments of the adapters are most of what eight take more.
+    def test_memory_of_eight(self):
+        folder = self.path("half-a-billion")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(HALF_A_BILLION, file)
+        adapters = json.dumps([{"name": f"a{seed}", "seed": seed} for seed in range(8)])
+        for bf16, policy, length in (("false", "input", 256), ("true", "all", 2048)):
+            def bytes_of(*flags, of=(bf16, policy, length)):
+                result = run("plan", "--model_name_or_path", folder, "--lora_r", "8", "--lora_target_modules", "all-linear",
+                             "--per_device_train_batch_size", "1", "--bf16", of[0], "--activation_policy", of[1],
+                             "--max_length", str(of[2]), "--device", "cpu", *flags, "--json")
+                self.expect(result, 0)
+                kinds = json.loads(result.stdout)["memory_bytes"]
+                return sum(number for kind, number in kinds.items() if kind != "save_copy")
+
+            together, one = bytes_of("--adapters", adapters, "--adapters_at_a_time", "1"), bytes_of("--use_peft")
+            with self.subTest(policy=policy, ratio=together / one):
+                self.assertLess(together, 1.3 * one)
 
     def test_plan(self):
         def peak(*flags):

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct AdapterSettings {
     std::string lora_task_type = "CAUSAL_LM";
     std::string adapter_name_or_path;  // a folder with an adapter to go on from
     std::string adapters;              // JSON: several that train together, or a file of them
-    bool merge = false;                // for export
+    std::optional<int64_t> adapters_at_a_time;  // of these in a micro-batch; unset: all
+    bool merge = false;                         // for export
 };
 
 }  // namespace ringshard::config

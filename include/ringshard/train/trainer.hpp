@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,10 @@ struct Curve {
 // the rows of all of them, and each has its own loss, norm, rate and number of steps.
 class Trainer {
 public:
+    // `adapters_at_a_time`: those that have rows in one micro-batch; unset: all of them.
     Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
-            const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer);
+            const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer,
+            std::optional<int64_t> adapters_at_a_time = std::nullopt);
     Trainer(const config::TrainingSettings& settings, const comm::Group& world,
             const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
             shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed = 42);
@@ -83,6 +86,8 @@ private:
     bool trains(size_t curve) const { return progress_.step < curves_[curve].num_steps; }
     int64_t num_rows(size_t curve) const;
     uint64_t dropout_of_step(size_t curve) const;
+    data::FlatBatch join(const std::vector<MicroBatches>& of_curves, size_t number,
+                         std::span<const size_t> some) const;
     MicroBatches join(const std::vector<MicroBatches>& of_curves) const;
     StepSums run(MicroBatches micro_batches, double gradient_scale,
                  std::set<std::string>& attention);
@@ -98,6 +103,7 @@ private:
     shard::Zero& zero_;
     optim::Optimizer& optimizer_;
     std::vector<RunningCurve> curves_;
+    size_t adapters_at_a_time_;
     checkpoint::Progress progress_;
     std::set<int64_t> non_finite_before_;  // steps for which the run has gone back
     RankTimes after_the_sums_;             // of the last step, on this rank
