@@ -43,6 +43,10 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
             if (!is_there) return damaged("text ", adapter_places_text, " has no ", name);
             *number = place[name].get<int64_t>();
         }
+        if (!place.contains("last_step")) continue;
+        if (!place["last_step"].is_number_integer() || place["last_step"].get<int64_t>() < 1)
+            return damaged("text ", adapter_places_text, ": last_step is no step");
+        adapter.last_step = place["last_step"].get<int64_t>();
     }
     return progress;
 }
@@ -216,9 +220,10 @@ Contents contents_of(const Checkpoint& checkpoint) {
 }
 
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
-                                                const comm::Group& group) {
+                                                const comm::Group& group,
+                                                std::optional<size_t> adapter) {
     return comm::first_failure(
-        group, read_shards(checkpoint, zero, nullptr, group.flight_recorder().bytes()));
+        group, read_shards(checkpoint, zero, nullptr, group.flight_recorder().bytes(), adapter));
 }
 
 }  // namespace ringshard::checkpoint

@@ -202,7 +202,7 @@ std::optional<Failure> keep_newest(const Claim& claim, const Retention& retentio
     if (auto failure = keep_newest_superseded(claim, *retention.limit, left)) return failure;
     for (auto entry = valid.rbegin(); entry != valid.rend() && left > *retention.limit; ++entry) {
         const bool is_newest = entry->step == valid.front().step;
-        if (is_newest || entry->step == retention.kept_step) continue;
+        if (is_newest || retention.kept_steps.contains(entry->step)) continue;
         --left;
         if (auto failure = check_newest(claim)) return failure;
         // Rename it first: a half-removed folder must not look like a checkpoint.

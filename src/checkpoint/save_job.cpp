@@ -49,7 +49,7 @@ public:
           commit_(job.claim, job.progress.step) {}
 
     std::optional<comm::AgreedFailure> run(SaveOutcome& outcome);
-    std::optional<int64_t> kept_step() const { return notes_.kept_step; }  // on rank 0
+    const std::set<int64_t>& kept_steps() const { return notes_.kept_steps; }  // on rank 0
 
 private:
     std::optional<Failure> begin();
@@ -165,7 +165,7 @@ SaveOutcome save(const SaveJob& job, const SaveOptions& options, const SaveGroup
     outcome.failure = saving.run(outcome);
     outcome.seconds = timer.seconds();
     if (outcome.failure || !groups.world.is_root() || !job.limit) return outcome;
-    if (const auto kept = keep_newest(job.claim, {job.limit, saving.kept_step()}))
+    if (const auto kept = keep_newest(job.claim, {job.limit, saving.kept_steps()}))
         outcome.warnings.push_back(kept->message);
     return outcome;
 }

@@ -46,7 +46,8 @@ Trainer::RunningCurve::RunningCurve(const Curve& curve)
       loader(curve.loader),
       seed(mix_bits(static_cast<uint64_t>(curve.seed))),
       name(curve.name),
-      num_steps(count_steps(curve.settings, curve.loader.steps_per_epoch())),
+      planned_steps(count_steps(curve.settings, curve.loader.steps_per_epoch())),
+      num_steps(planned_steps),
       schedule(curve.settings, num_steps) {}
 
 Trainer::Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
@@ -73,6 +74,10 @@ const Trainer::RunningCurve& Trainer::longest() const {
     return *std::ranges::max_element(curves_, {}, &RunningCurve::num_steps);
 }
 
+int64_t Trainer::planned_steps() const {
+    return std::ranges::max_element(curves_, {}, &RunningCurve::planned_steps)->planned_steps;
+}
+
 void Trainer::resume_from(const checkpoint::Progress& progress) {
     progress_ = progress;
     after_the_sums_ = {};
@@ -84,7 +89,15 @@ void Trainer::resume_from(const checkpoint::Progress& progress) {
         curves_[curve].num_tokens =
             is_joint() ? progress_.adapters[curve].num_tokens : progress_.num_tokens;
         curves_[curve].loader.go_to(is_joint() ? progress_.adapters[curve].data : progress_.data);
+        if (is_joint())
+            curves_[curve].num_steps =
+                progress_.adapters[curve].last_step.value_or(curves_[curve].planned_steps);
     }
+}
+
+void Trainer::end_early(size_t curve) {
+    curves_[curve].num_steps = progress_.step;
+    progress_.adapters.at(curve).last_step = progress_.step;
 }
 
 // Returns the rows of the current step, over all data ranks.
@@ -309,7 +322,8 @@ void Trainer::advance(const StepWork& work, StepNumbers& numbers) {
         curves_[curve].num_tokens += static_cast<int64_t>(work.curves[curve].counted_tokens);
         progress_.num_tokens += curves_[curve].num_tokens;
         if (!is_joint()) continue;
-        progress_.adapters[curve] = {curves_[curve].loader.state(), curves_[curve].num_tokens};
+        progress_.adapters[curve].data = curves_[curve].loader.state();
+        progress_.adapters[curve].num_tokens = curves_[curve].num_tokens;
         if (step >= curves_[curve].num_steps) continue;
         StepNumbers& mine = numbers.adapters[curve];
         mine.seconds = numbers.seconds;

@@ -24,6 +24,11 @@ ADAPTERS = {"small": {"lora_r": 4, "lora_alpha": 8, "learning_rate": 2e-3, "seed
             "short": {"lora_r": 2, "lora_dropout": 0.0, "learning_rate": 1e-2, "lr_scheduler_type": "cosine",
                       "num_train_epochs": 1.5, "weight_decay": 0.1, "loraplus_lr_ratio": 4,
                       "lora_target_modules": "down_proj"}}
+# With rates at which some have their least loss on other rows before the last step.
+WORSENING = {"small": {"lora_r": 4, "learning_rate": 3e-2, "seed": 1, "max_steps": 6, "lora_target_modules": "all-linear"},
+             "wide": {"lora_r": 8, "learning_rate": 1e-3, "seed": 2, "max_steps": 4, "lora_target_modules": "all-linear"},
+             "short": {"lora_r": 2, "lora_dropout": 0.0, "learning_rate": 2e-2, "max_steps": 8, "lora_target_modules": "q_proj,v_proj"}}
+STOPPING = {name: {**settings, "max_steps": 60} for name, settings in WORSENING.items()}
 # Two with magnitudes (DoRA), of which one drops inputs, and one without.
 SCALED = {"small": {"lora_r": 4, "lora_alpha": 8, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.0, "max_steps": 5,
                     "lora_target_modules": "all-linear"},
@@ -172,6 +177,60 @@ class JointAdapters(TrainerTest):
         last = [evaluations(os.path.join(together, name))[-1]["eval_loss"] for name in ADAPTERS]
         self.assertEqual(len(set(last)), len(ADAPTERS))
 
+    # Returns the trainer_state.json of an adapter in the job, and of its own run.
+    def states_of(self, together, name):
+        return [json.loads(read_file(folder, "trainer_state.json")) for folder in (os.path.join(together, name), self.path(name))]
+
+    def saved_steps(self, output):
+        return {int(name.split("-")[1]) for name in os.listdir(output) if name.startswith("checkpoint-")}
+
+    def test_saves_and_lines_by_epoch(self):
+        together = self.expect_own_curves("--save_strategy", "epoch", "--logging_strategy", "epoch")
+        own = [self.saved_steps(self.path(name)) for name in ADAPTERS]
+        self.assertEqual(self.saved_steps(together), set.union(*own))
+        self.assertEqual(self.saved_steps(together), {4, 6, 9})
+
+    def expect_own_best(self, *flags, of, ranks=None):
+        together = self.expect_own_curves("--eval_dataset_name", self.data_of("wide"), "--load_best_model_at_end", *flags, of=of,
+                                          ranks=ranks)
+        states = {}
+        for name in of:
+            ours, own = self.states_of(together, name)
+            for key in ("global_step", "best_global_step", "stateful_callbacks", "eval_steps", "save_steps"):
+                self.assertEqual(ours[key], own[key], (name, key))
+            self.assertAlmostEqual(ours["best_metric"], own["best_metric"], delta=1e-6)
+            self.assertEqual(os.path.basename(ours["best_model_checkpoint"]), os.path.basename(own["best_model_checkpoint"]))
+            states[name] = (ours["best_global_step"], ours["global_step"])
+        return together, states
+
+    def test_best_of_each(self):
+        together, states = self.expect_own_best("--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "1",
+                                                "--save_total_limit", "1", "--profile", "zero3", of=WORSENING, ranks=2)
+        self.assertEqual({best < last for best, last in states.values()}, {True, False})
+        kept = {best for best, _ in states.values()} | {max(last for _, last in states.values())}
+        self.assertEqual(self.saved_steps(together), kept)
+
+    def test_early_stopping(self):
+        flags = ["--eval_strategy", "epoch", "--save_strategy", "epoch", "--early_stopping_patience", "2"]
+        together, states = self.expect_own_best(*flags, of=STOPPING)
+        ends = [last for _, last in states.values()]
+        self.assertLess(min(ends), max(ends))
+        self.assertLess(min(ends), STOPPING["small"]["max_steps"])
+        killed = self.path("killed")
+        adapters = self.write_adapters(f"{self.id()}.yaml", STOPPING)
+        flags += ["--eval_dataset_name", self.data_of("wide"), "--load_best_model_at_end"]
+        self.train_together(killed, *flags, adapters=adapters, RINGSHARD_FAULT="export:2:kill")
+        self.train_together(killed, *flags, adapters=adapters, RINGSHARD_FAULT="save:written:5:kill")
+        self.expect(self.train_together(killed, *flags, adapters=adapters), 0, "resuming from")
+        for name in STOPPING:
+            self.assertEqual(read_file(killed, name, "adapter_model.safetensors"), read_file(together, name, "adapter_model.safetensors"))
+        self.expect(self.train_together(killed, *flags, adapters=adapters), 0, "this run is complete")
+
+    def test_best_alone_is_saved(self):
+        together, states = self.expect_own_best("--eval_strategy", "steps", "--eval_steps", "2", "--save_strategy", "best",
+                                                "--metric_for_best_model", "entropy", "--greater_is_better", "true", of=WORSENING)
+        self.assertTrue({best for best, _ in states.values()} <= self.saved_steps(together))
+
     def test_magnitudes(self):
         self.expect_own_curves("--packing", "true", "--activation_policy", "input", of=SCALED)
 
@@ -285,8 +344,7 @@ class JointAdapters(TrainerTest):
         self.expect_refusal("list: [{name: a, learning_rate: fast}]", "learning_rate = fast [", "adapter a]", "number")
         self.expect_refusal("list: [{name: a, lora_r: 5000}]", "adapter a: lora_r = 5000",
                             flags=["--dataset_name", self.data_of("small")])
-        for flag, value in (("lora_modules_to_save", "lm_head"), ("metric_for_best_model", "loss"),
-                            ("save_strategy", "epoch"), ("load_best_model_at_end", "true"), ("early_stopping_patience", "2"),
+        for flag, value in (("lora_modules_to_save", "lm_head"), ("bias", "all"), ("init_lora_weights", "pissa"),
                             ("save_model_in_checkpoints", "true"), ("adapter_name_or_path", "folder")):
             self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])
         self.assertEqual(self.train_together(self.path("out"), adapters="/nowhere.yaml").returncode, 66)

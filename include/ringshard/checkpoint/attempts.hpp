@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -88,8 +89,8 @@ Expected<std::vector<CheckpointEntry>> valid_checkpoints(const std::filesystem::
 
 // Which valid checkpoints to keep after a save.
 struct Retention {
-    std::optional<int64_t> limit;        // maximum number; the newest always stays
-    std::optional<int64_t> kept_step{};  // step of a checkpoint that stays however old it is
+    std::optional<int64_t> limit;    // maximum number; the newest always stays
+    std::set<int64_t> kept_steps{};  // of checkpoints that stay however old they are
 };
 
 }  // namespace ringshard::checkpoint

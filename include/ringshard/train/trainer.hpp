@@ -49,7 +49,10 @@ public:
             shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed = 42);
 
     int64_t num_steps() const { return longest().num_steps; }
+    // The same, if no curve ends early.
+    int64_t planned_steps() const;
     int64_t num_steps_of(size_t curve) const { return curves_[curve].num_steps; }
+    int64_t planned_steps_of(size_t curve) const { return curves_[curve].planned_steps; }
     const std::string& name_of(size_t curve) const { return curves_[curve].name; }
     // Curves beside the model; 0 where it trains itself, or with one adapter.
     size_t num_adapters() const { return is_joint() ? curves_.size() : 0; }
@@ -57,6 +60,14 @@ public:
     double epochs_done() const { return longest().loader.epochs_done(); }
     bool is_at_epoch_end() const { return longest().loader.is_at_epoch_end(); }
     bool is_at_epoch_end_of(size_t curve) const { return curves_[curve].loader.is_at_epoch_end(); }
+    // Makes the last step the last one of a curve, whatever its settings say.
+    void end_early(size_t curve);
+    bool has_ended_early(size_t curve) const {
+        return progress_.adapters.at(curve).last_step.has_value();
+    }
+    const config::TrainingSettings& settings_of(size_t curve) const {
+        return curves_[curve].settings;
+    }
     const checkpoint::Progress& progress() const { return progress_; }
     void resume_from(const checkpoint::Progress& progress);
 
@@ -76,6 +87,7 @@ private:
         data::Loader& loader;
         uint64_t seed;
         std::string name;
+        int64_t planned_steps;  // by its settings
         int64_t num_steps;
         optim::Schedule schedule;
         int64_t skipped_in_a_row = 0;
