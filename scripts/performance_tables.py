@@ -195,7 +195,16 @@ def experts():
                  "experts")
 
 
-TABLES = [adapters, adapters_together, experts, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
+def expert_overlap():
+    return table(["model", "policy", "rows of experts", "pass ms", "delay ms", "waits longer ms", "pass longer ms", "hidden of the waits",
+                  "hidden of the pass"],
+                 [[row["model"], row["keeps"], row["rows"], f"{1000 * row['pass_s']:.0f}",
+                   *(f"{1000 * row[name]:.0f}" for name in ("delay_s", "waited_more_s", "slower_s")),
+                   *(f"{1 - row[name] / row['delay_s']:.2f}" for name in ("waited_more_s", "slower_s"))]
+                  for row in rows_of("expert-overlap")], "expert-overlap")
+
+
+TABLES = [adapters, adapters_together, experts, expert_overlap, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
           ring_beside_pytorch, split_steps, very_long, activations]
 
 

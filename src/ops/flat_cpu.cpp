@@ -62,7 +62,7 @@ RINGSHARD_INLINE void store_copy(bf16* copy, int64_t i, float value) { store(cop
 // copy: of bf16, or a null pointer of float.
 template <class Moment, class Copy>
 RINGSHARD_SIMD void adamw_block(float* __restrict w, Moment* __restrict m, Moment* __restrict v,
-                                float* __restrict g, Copy* __restrict copy, Factors f,
+                                const float* __restrict g, Copy* __restrict copy, Factors f,
                                 uint32_t place, uint32_t step, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
         const float gradient = g[i] * f.gradient;
@@ -71,7 +71,6 @@ RINGSHARD_SIMD void adamw_block(float* __restrict w, Moment* __restrict m, Momen
         const uint32_t chance = mixed(place + static_cast<uint32_t>(i), step);
         store_moment(m[i], first, chance & 0xffffU);
         store_moment(v[i], second, chance >> 16);
-        g[i] = 0;
         w[i] = w[i] * f.decay -
                f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
         store_copy(copy, i, w[i]);
@@ -92,7 +91,7 @@ RINGSHARD_INLINE float sign_of(float value) {
 
 // copy: of bf16, or a null pointer of float.
 template <class Moment, class Copy>
-RINGSHARD_SIMD void lion_block(float* __restrict w, Moment* __restrict m, float* __restrict g,
+RINGSHARD_SIMD void lion_block(float* __restrict w, Moment* __restrict m, const float* __restrict g,
                                Copy* __restrict copy, LionFactors f, uint32_t place, uint32_t step,
                                int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
@@ -101,7 +100,6 @@ RINGSHARD_SIMD void lion_block(float* __restrict w, Moment* __restrict m, float*
         const float direction = sign_of(moment * f.direction_keeps + gradient * f.direction_takes);
         store_moment(m[i], moment * f.moment_keeps + gradient * f.moment_takes,
                      mixed(place + static_cast<uint32_t>(i), step) & 0xffffU);
-        g[i] = 0;
         w[i] = w[i] * f.decay - f.step_size * direction;
         store_copy(copy, i, w[i]);
     }
@@ -162,7 +160,7 @@ void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
                           static_cast<float>(1 / std::sqrt(second_bias)),
                           static_cast<float>(step.epsilon)};
     float* const w = data<float>(buffers.weights);
-    float* const g = data<float>(buffers.gradient);
+    const float* const g = data<float>(buffers.gradient);
     const auto update = [&]<class Moment, class Copy>(Moment* m, Moment* v, Copy* copy) {
         for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
             adamw_block(w + i, m + i, v + i, g + i, copy == nullptr ? copy : copy + i, factors,
@@ -189,7 +187,7 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
                               static_cast<float>(1 - step.beta2),
                               static_cast<float>(step.learning_rate)};
     float* const w = data<float>(buffers.weights);
-    float* const g = data<float>(buffers.gradient);
+    const float* const g = data<float>(buffers.gradient);
     const auto update = [&]<class Moment, class Copy>(Moment* m, Copy* copy) {
         for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
             lion_block(w + i, m + i, g + i, copy == nullptr ? copy : copy + i, factors,

@@ -53,6 +53,7 @@ public:
                                    least(block_columns, task_.columns - column), term,
                                    least(block_terms, task_.terms - term), term == 0,
                                    term + block_terms >= task_.terms});
+        if constexpr (Streams<M>) M::finish_streams();
     }
 
 private:
@@ -163,12 +164,21 @@ private:
         }
         const Tile<M> multiply =
             rows == tall_rows ? multiply_tile<M, tall_rows, 1> : tile_of<M>(rows, width / M::lanes);
+        TileEnd end = adds ? TileEnd::adds : TileEnd::overwrites;
+        if (!adds && is_in_place && block.is_last && streams(sums)) end = TileEnd::streams;
         multiply(left, right.data + column * right.all_steps, width, right.all_steps, sums.data,
-                 sums.stride, adds);
+                 sums.stride, end);
         if (task_.sums != nullptr && !is_in_place)
             copy({task_.sums + result, task_.result_stride}, sums, rows, columns);
         if (task_.sums == nullptr && block.is_last)
             round(task_.rounded + result, sums, rows, columns);
+    }
+
+    // Whether a thread's result is too large to stay in the caches until somebody reads it.
+    bool streams(const Place& part) const {
+        constexpr int64_t most_cached = int64_t{1} << 20;  // numbers
+        return Streams<M> && task_.rows * task_.columns > most_cached &&
+               reinterpret_cast<uintptr_t>(part.data) % 64 == 0 && part.stride % 16 == 0;
     }
 
     static void copy(Place into, Place from, int64_t rows, int64_t columns) {

@@ -1,11 +1,12 @@
 // Compiled for AVX-512; choose_kernels_*.cpp knows where it may be called.
 #include "processor_kernels.hpp"
+#include "vectors_avx512.hpp"
 
 namespace ringshard::ops {
 
 namespace {
 
-struct Avx512 : Numbers<VectorsOf16> {
+struct Avx512 : Numbers<VectorsOfAvx512> {
     static constexpr int64_t rows = 6;
     static constexpr int64_t vectors = 4;
 };

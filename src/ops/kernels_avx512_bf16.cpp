@@ -3,12 +3,13 @@
 #include <immintrin.h>
 
 #include "processor_kernels.hpp"
+#include "vectors_avx512.hpp"
 
 namespace ringshard::ops {
 
 namespace {
 
-struct Single : Numbers<VectorsOf16> {
+struct Single : Numbers<VectorsOfAvx512> {
     static constexpr int64_t rows = 6;
     static constexpr int64_t vectors = 4;
 };

@@ -30,18 +30,27 @@ struct Left {
     int64_t step;
 };
 
-// c [rows, vectors of lanes] = the sum over `steps` of left times right, added to c where `adds`:
-// at the end, since c may come from far.
+// Whether M has stores past the caches, stream(place, values) and finish_streams().
+template <class M>
+concept Streams = requires(float* place, typename M::Float values) {
+    M::stream(place, values);
+};
+
+// How a tile's sums reach memory. They are added at the end, since those there may come from far.
+// Streamed rows begin at multiples of a vector's bytes.
+enum class TileEnd { overwrites, adds, streams };
+
+// c [rows, vectors of lanes] = the sum over `steps` of left times right.
 template <class M, int rows, int vectors>
 void multiply_tile(const Left<typename M::Element>& left, const typename M::Element* right,
-                   int64_t right_step, int64_t steps, float* c, int64_t c_row, bool adds) {
+                   int64_t right_step, int64_t steps, float* c, int64_t c_row, TileEnd end) {
     using Float = typename M::Float;
     Float sums[rows][vectors];
 #pragma GCC unroll 24
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) sums[r][v] = Float{};
-    if (adds)
+    if (end == TileEnd::adds)
         for (int r = 0; r < rows; ++r)
             for (int v = 0; v < vectors; ++v) __builtin_prefetch(c + r * c_row + v * M::lanes, 1);
     const typename M::Element* a = left.data;
@@ -64,13 +73,18 @@ void multiply_tile(const Left<typename M::Element>& left, const typename M::Elem
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) {
             float* const place = c + r * c_row + v * M::lanes;
-            put<M>(place, adds ? load<M>(place) + sums[r][v] : sums[r][v]);
+            if constexpr (Streams<M>)
+                if (end == TileEnd::streams) {
+                    M::stream(place, sums[r][v]);
+                    continue;
+                }
+            put<M>(place, end == TileEnd::adds ? load<M>(place) + sums[r][v] : sums[r][v]);
         }
 }
 
 template <class M>
 using Tile = void (*)(const Left<typename M::Element>&, const typename M::Element*, int64_t,
-                      int64_t, float*, int64_t, bool);
+                      int64_t, float*, int64_t, TileEnd);
 
 // The tile of a number of rows and vectors that is known when the program runs.
 template <class M, int rows = M::rows, int vectors = M::vectors>
@@ -102,7 +116,8 @@ RINGSHARD_KERNEL void multiply(int64_t rows, const Left<typename M::Element>& le
         const int64_t in_memory = right.width - begin < panel ? right.width - begin : panel;
         const int64_t wanted = columns - begin < panel ? columns - begin : panel;
         const auto* const b = right.data + begin * right.all_steps + right.skipped * in_memory;
-        tile_of<M>(rows, wanted / M::lanes)(left, b, in_memory, steps, c + begin, c_row, adds);
+        tile_of<M>(rows, wanted / M::lanes)(left, b, in_memory, steps, c + begin, c_row,
+                                            adds ? TileEnd::adds : TileEnd::overwrites);
     }
 }
 

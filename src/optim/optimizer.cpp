@@ -69,7 +69,6 @@ void Optimizer::update_range(const Loaded& chunk, const shard::FlatUnit::UpdateR
                               : at::Tensor();
     };
     if (!asked) {
-        cut(chunk.gradient).zero_();
         if (chunk.rounded.defined()) ops::cast(cut(chunk.rounded), cut(chunk.weights));
         return;
     }

@@ -148,6 +148,9 @@ void Zero::finish_gradients() {
         start_reduction(unit);
         finish_oldest_reduction();
     }
+    for (size_t unit = 0; unit < units_.size(); ++unit)
+        RINGSHARD_CHECK(!is_trained(unit) || states_[unit].has_gradient, units_[unit].name(),
+                        " has the gradient of an earlier step");
     if (cuts_.optimizer) sum_other_copies();
 }
 
@@ -156,19 +159,9 @@ void Zero::clear_gradients() {
         UnitState& state = states_[unit];
         state.has_gradient = false;
         state.sums_copies = false;
-        const bool is_kept = !cuts_.gradients && state.whole_gradient.defined();
-        if (is_kept && whole_gradients_are_clear_)
-            state.unbegun = units_[unit].begun_by_products();
-        else if (is_kept)
-            begin_gradient(unit);
+        if (!cuts_.gradients && state.whole_gradient.defined()) begin_gradient(unit);
     }
-    whole_gradients_are_clear_ = false;  // from here on they are added to
     is_last_micro_batch_ = false;
-}
-
-void Zero::mark_updated() {
-    whole_gradients_are_clear_ = !cuts_.optimizer;  // then they are the shards
-    is_rounded_ = true;
 }
 
 std::vector<double> Zero::gradient_squares() const {

@@ -33,18 +33,16 @@ BOOST_AUTO_TEST_CASE(the_first_update_of_adamw_follows_the_sign_of_the_gradient)
     BOOST_TEST((b.weights - expected).abs().max().item<double>() < 1e-6);
 }
 
-BOOST_AUTO_TEST_CASE(adamw_clears_the_gradient_and_rounds_the_weights_on_the_way) {
+BOOST_AUTO_TEST_CASE(adamw_rounds_the_weights_on_the_way) {
     const ops::AdamWBuffers plain = buffers(false);
     const ops::AdamWBuffers with_copy = buffers(true);
     ops::adamw(plain, first_step);
     ops::adamw(with_copy, first_step);
-    BOOST_TEST(with_copy.gradient.eq(0).all().item<bool>());
-    BOOST_TEST(plain.gradient.eq(0).all().item<bool>());
     BOOST_TEST(with_copy.weights.equal(plain.weights));
     BOOST_TEST(with_copy.copy.equal(plain.weights.to(at::kBFloat16)));
 }
 
-BOOST_AUTO_TEST_CASE(lion_clears_the_gradient_and_rounds_the_weights_on_the_way) {
+BOOST_AUTO_TEST_CASE(lion_rounds_the_weights_on_the_way) {
     constexpr ops::LionStep step{1e-2, 0.9, 0.99, 0.1, 0.5, 1};
     const auto make = [](bool with_copy) {
         const ops::AdamWBuffers b = buffers(with_copy);
@@ -59,8 +57,6 @@ BOOST_AUTO_TEST_CASE(lion_clears_the_gradient_and_rounds_the_weights_on_the_way)
     ops::lion(with_copy, step);
     BOOST_TEST((plain.weights - weights).abs().max().item<double>() < 1e-6);
     BOOST_TEST((plain.moment - moment).abs().max().item<double>() < 1e-7);
-    BOOST_TEST(plain.gradient.eq(0).all().item<bool>());
-    BOOST_TEST(with_copy.gradient.eq(0).all().item<bool>());
     BOOST_TEST(with_copy.weights.equal(plain.weights));
     BOOST_TEST(with_copy.copy.equal(plain.weights.to(at::kBFloat16)));
 }

@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
 #include "autograd.hpp"
 #include "gemm_backends.hpp"
@@ -28,10 +29,12 @@ void check(const ops::Gemms& gemms, at::TensorOptions options, int64_t tokens, i
     const auto products = [&] {
         const at::Tensor d_weight = at::ones({out, in});
         ops::add_weight_gradient(gemms, d_weight, dy, x);
+        const at::Tensor begun = at::full({out, in}, std::nan(""));
+        ops::add_weight_gradient(gemms, begun, dy, x, true);
         const at::Tensor sums = before.clone();
         ops::add_linear(gemms, sums, x, weight);
         return std::vector{ops::linear(gemms, x, weight, bias),
-                           ops::linear_backward_input(gemms, dy, weight), d_weight, sums};
+                           ops::linear_backward_input(gemms, dy, weight), d_weight, sums, begun};
     };
     const int threads = at::get_num_threads();
     at::set_num_threads(1);
@@ -40,6 +43,7 @@ void check(const ops::Gemms& gemms, at::TensorOptions options, int64_t tokens, i
     BOOST_TEST(distance(on_one_thread[1], wide(dy).mm(wide(weight))) < tolerance);
     BOOST_TEST(distance(on_one_thread[2], wide(dy).t().mm(wide(x)) + 1) < tolerance);
     BOOST_TEST(distance(on_one_thread[3], wide(before) + wide(x).mm(wide(weight).t())) < tolerance);
+    BOOST_TEST(distance(on_one_thread[4], wide(dy).t().mm(wide(x))) < tolerance);
     at::set_num_threads(3);
     const std::vector<at::Tensor> on_three = products();
     at::set_num_threads(threads);
@@ -66,6 +70,8 @@ BOOST_AUTO_TEST_CASE(native_kernels_in_blocks) {
             // As of adapters: one vector of columns, in tall tiles.
             check(gemms, type, 1031, 1100, 16);
             check(gemms, type, 301, 8, 190);
+            // A gradient that does not fit into caches.
+            check(gemms, type, 7, 1040, 3100);
         }
     }
 }

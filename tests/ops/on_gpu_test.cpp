@@ -187,7 +187,6 @@ BOOST_AUTO_TEST_CASE(flat_buffers) {
         cuda::adamw(gpu, step);
         BOOST_TEST(distance(gpu.weights, host.weights) < 1e-6);
         BOOST_TEST(distance(gpu.first_moment, host.first_moment) < 1e-4);  // chances near a half
-        BOOST_TEST(gpu.gradient.eq(0).all().item<bool>());
 
         const auto as_lion = [](const AdamWBuffers& b) {
             return LionBuffers{b.weights, b.first_moment, b.gradient, b.copy, b.first_place};
@@ -202,7 +201,6 @@ BOOST_AUTO_TEST_CASE(flat_buffers) {
         BOOST_TEST(distance(walked_lion.weights, host_lion.weights) < 1e-6);
         BOOST_TEST(distance(gpu_lion.weights, host_lion.weights) < 1e-6);
         BOOST_TEST(distance(gpu_lion.moment, host_lion.moment) < 1e-4);
-        BOOST_TEST(gpu_lion.gradient.eq(0).all().item<bool>());
     }
 }
 

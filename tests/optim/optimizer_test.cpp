@@ -109,7 +109,6 @@ void check(config::Optimizer kind, const Update& update, const mesh::Cuts& cuts)
         gradient.copy_(in_range(gradient_of(step, unit.size())));
         zero.gradient_shards().store(0, gradient);
         optimizer->step(zero, rate, scale);
-        BOOST_TEST(zero.gradient_shards().load(0, shard::Access::read).eq(0).all().item<bool>());
     }
     BOOST_TEST(optimizer->steps_done() == steps);
     const at::Tensor expected = in_range(expected_weights(unit, update, steps));

@@ -276,3 +276,22 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
         BOOST_TEST(after.narrow(0, begin, rest).equal(before.narrow(0, begin, rest)));
     }
 }
+
+BOOST_AUTO_TEST_CASE(the_number_of_chunks_changes_no_bit_of_a_row) {
+    const Model folder(Routing::spread);
+    const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 60);
+    for (const Layout& layout : layouts_of_groups) {
+        if (layout.shape.world() != test::world().size()) continue;
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
+        const auto logits = [&](int64_t rows_of_expert) {
+            test::TestModel model(test::world(), folder.folder(),
+                                  {.shape = layout.shape,
+                                   .cuts = layout.cuts,
+                                   .chunks = model::Chunks{.rows_of_expert = rows_of_expert}});
+            const int64_t first = 4 / layout.shape.data() * model.mesh.data_rank();
+            return model.logits(data::flatten(rows, std::vector<int64_t>{first % 4}));
+        };
+        constexpr int64_t one_chunk = 1 << 20;
+        BOOST_TEST(logits(in_pieces.rows_of_expert).equal(logits(one_chunk)));
+    }
+}

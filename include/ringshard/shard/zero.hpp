@@ -116,9 +116,8 @@ public:
         finish_publication();
         return states_[unit].whole_weights;
     }
-    // Records that the optimizer has updated all chunks: it also cleared their gradients and wrote
-    // rounded() in the same pass.
-    void mark_updated();
+    // Records that the optimizer has updated all chunks, and wrote rounded() in the same pass.
+    void mark_updated() { is_rounded_ = true; }
 
     // Returns the range of a unit that belongs to this rank alone in every profile: the unit is
     // divided over the whole world. The rank counts it in norms and writes it into checkpoints.
@@ -252,7 +251,6 @@ private:
     std::unique_ptr<FlatStore> gradients_;  // of the shards
     std::vector<size_t> order_;             // of the pass
     size_t place_ = 0;                      // in it, of the unit that comes next
-    bool whole_gradients_are_clear_ = true;
     bool is_last_micro_batch_ = false;
     int64_t most_bytes_under_way_ = 0;
     bool is_rounded_ = false;

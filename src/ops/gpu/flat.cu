@@ -64,7 +64,7 @@ struct AdamWUpdate {
         const int64_t left = work.count - begin;
         const int64_t mine = left < weights_per_team ? left : weights_per_team;
         float* const weights = work.weights + begin;
-        float* const gradients = work.gradient + begin;
+        const float* const gradients = work.gradient + begin;
         Moment* const first_moment = static_cast<Moment*>(work.first_moment) + begin;
         Moment* const second_moment = static_cast<Moment*>(work.second_moment) + begin;
         bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
@@ -88,7 +88,6 @@ struct AdamWUpdate {
             store<n>(weights + i * n, w);
             store<n>(first_moment + i * n, m);
             store<n>(second_moment + i * n, v);
-            store<n>(gradients + i * n, Floats<n>{});
             if (copy != nullptr) store<n>(copy + i * n, w);
         });
     }
@@ -105,7 +104,7 @@ struct LionUpdate {
         const int64_t left = work.count - begin;
         const int64_t mine = left < weights_per_team ? left : weights_per_team;
         float* const weights = work.weights + begin;
-        float* const gradients = work.gradient + begin;
+        const float* const gradients = work.gradient + begin;
         Moment* const moments = static_cast<Moment*>(work.moment) + begin;
         bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
         team.each(mine / n, [&](int64_t i) {
@@ -124,7 +123,6 @@ struct LionUpdate {
             }
             store<n>(weights + i * n, w);
             store<n>(moments + i * n, m);
-            store<n>(gradients + i * n, Floats<n>{});
             if (copy != nullptr) store<n>(copy + i * n, w);
         });
     }

@@ -176,7 +176,7 @@ struct AdamW {
     NumberType moment_type;
     void* first_moment;
     void* second_moment;
-    float* gradient;  // is cleared
+    const float* gradient;
     void* copy;       // bf16, or null
     int64_t count;
     int64_t first_place;
@@ -195,7 +195,7 @@ struct Lion {
     float* weights;
     NumberType moment_type;
     void* moment;
-    float* gradient;  // is cleared
+    const float* gradient;
     void* copy;       // bf16, or null
     int64_t count;
     int64_t first_place;
