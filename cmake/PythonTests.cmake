@@ -1,7 +1,8 @@
 # add_python_test(name FILE test.py [ORACLES] [TIMEOUT seconds] [PROCESSORS n] [COST seconds] [ARGUMENTS ...] [LABELS ...])
 # A unittest file that runs ./trainer. ORACLES: it needs the packages of `scripts/setup --oracles`, and
-# says that it was skipped where they are missing. PROCESSORS: 2 for what keeps several ranks busy, or looks at the clock; others run two at
-# a time, those with the highest COST first, so that none is left over at the end.
+# says that it was skipped where they are missing. scripts/test runs two more of them than there are cores, since a test waits half of its
+# time: for starts, files, other ranks. PROCESSORS: 2 for what keeps several ranks busy, 3 for what looks at the clock besides.
+# COST: seconds, of those that take longest; they begin first, so that none is left over at the end.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(RINGSHARD_ORACLE_PYTHON ${RINGSHARD_ROOT}/.deps/venv/bin/python CACHE FILEPATH
     "Python with the packages that the comparing tests need")
@@ -24,7 +25,7 @@ function(add_python_test name)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS "python;${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT}
         PROCESSORS ${T_PROCESSORS} SKIP_RETURN_CODE 77
-        ENVIRONMENT "${trainer}PYTHONDONTWRITEBYTECODE=1;PATIENCE=${RINGSHARD_TEST_PATIENCE}")
+        ENVIRONMENT "${trainer}PYTHONDONTWRITEBYTECODE=1;PATIENCE=${RINGSHARD_TEST_PATIENCE};OMP_NUM_THREADS=1")
     if(T_COST)
         set_tests_properties(${name} PROPERTIES COST ${T_COST})
     endif()

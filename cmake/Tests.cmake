@@ -35,6 +35,14 @@ add_library(ringshard_test_flags INTERFACE)
 target_compile_options(ringshard_test_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
 target_link_libraries(ringshard_test_flags INTERFACE ringshard_flags Boost::unit_test_framework)
 
+# What scripts/test builds with CUDA beside the trainer: the tests whose names have gpu. All others are the same without it.
+add_custom_target(gpu_tests)
+function(belongs_to_gpu_tests name)
+    if(name MATCHES gpu)
+        add_dependencies(gpu_tests ${name})
+    endif()
+endfunction()
+
 # Compiled once for all tests.
 add_library(ringshard_unit_main OBJECT ${RINGSHARD_ROOT}/tests/support/unit_main.cpp)
 target_link_libraries(ringshard_unit_main PRIVATE ringshard_test_flags)
@@ -45,6 +53,7 @@ function(add_unit_test name)
     add_executable(${name} ${T_SOURCES})
     target_link_libraries(${name} PRIVATE ringshard_unit_main ringshard_test_flags ${T_USES})
     target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
+    belongs_to_gpu_tests(${name})
     add_test(NAME ${name} COMMAND ${name})
     test_folder(folder)
     set_tests_properties(${name} PROPERTIES LABELS "unit;${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1
@@ -61,6 +70,7 @@ function(add_mpi_test name)
     add_executable(${name} ${T_SOURCES})
     target_link_libraries(${name} PRIVATE ringshard_mpi_main ringshard_test_flags ${T_USES} ringshard_comm)
     target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
+    belongs_to_gpu_tests(${name})
     test_folder(folder)
     foreach(ranks IN LISTS T_RANKS)
         add_test(NAME ${name}.np${ranks}
@@ -68,6 +78,6 @@ function(add_mpi_test name)
                 ${T_ARGUMENTS})
         set_tests_properties(${name}.np${ranks} PROPERTIES
             LABELS "mpi;np${ranks};${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
-            ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+            ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
     endforeach()
 endfunction()

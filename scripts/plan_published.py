@@ -30,6 +30,10 @@ MODELS = {
                          "num_attention_heads": 32, "num_key_value_heads": 8, "tie_word_embeddings": False},
     "Qwen3-32B": QWEN3 | {"hidden_size": 5120, "intermediate_size": 25600, "num_hidden_layers": 64,
                           "num_attention_heads": 64, "num_key_value_heads": 8, "tie_word_embeddings": False},
+    "Qwen3-30B-A3B": QWEN3 | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048,
+                              "intermediate_size": 6144, "num_hidden_layers": 48, "num_attention_heads": 32,
+                              "num_key_value_heads": 4, "num_experts": 128, "num_experts_per_tok": 8,
+                              "moe_intermediate_size": 768, "norm_topk_prob": True, "tie_word_embeddings": False},
     "Llama-3.1-8B": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": 4096,
                      "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
                      "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 131072,
@@ -53,13 +57,18 @@ FULL = ["--profile", "zero3", "--per_device_train_batch_size", "1", "--activatio
         "--activation_offloading", "true"]
 ON_HOST = ["--offload_optimizer_device", "cpu"]
 WEIGHTS_ON_HOST = ["--offload_param_device", "cpu"]
-GUIDE, FIRST, ALST = "TRL 1.13, guide", "TRL #6845", "arXiv 2506.13996"
+GUIDE, EXPERTS, FIRST, ALST = "TRL 1.13, guide", "TRL, guide, experts", "TRL #6845", "arXiv 2506.13996"
 
 
 def trl(source, model, ranks, length, kernel, **published):
     """All gather keys at once, as Accelerate does by default."""
     flags = [*FULL, "--cp_size", str(ranks), "--cp_comm_strategy", "allgather"]
     return source, model, ranks, flags, kernel, length, published
+
+
+def shared(model, ranks, length, **published):
+    """Ranks share the experts, and each has a row."""
+    return EXPERTS, model, ranks, [*FULL, "--ep_size", str(ranks)], CUDNN, length, published
 
 
 def alst(model, ranks, length, **published):
@@ -76,6 +85,8 @@ RUNS = [
     trl("accelerate #4175", "Qwen3-0.6B", 8, 1 << 20, CUDNN, memory=20.8e9),
     trl(FIRST, "Qwen3-0.6B", 8, 1 << 20, CUDNN, step=137),
     trl(FIRST, "Qwen3-32B", 8, 1 << 20, CUDNN, memory=60.8e9, step=1295),
+    trl(FIRST, "Qwen3-30B-A3B", 8, 1 << 20, CUDNN, memory=46.0e9, step=483),
+    shared("Qwen3-30B-A3B", 8, 2048, memory=34e9, step=0.9),
     alst("Llama-3.1-8B", 1, 500_000, step=1010),
     alst("Llama-3.1-8B", 8, 3_700_000, longest=3.7e6, step=6455),
     alst("Llama-3.1-8B", 16, 8_000_000, longest=8e6),
@@ -122,7 +133,8 @@ def main():
             if "memory" in published:
                 print(line(run, "GB on a GPU", published["memory"] / 1e9, answer["peak_bytes"] / 1e9))
             if "step" in published:
-                print(line(run, "s a step", published["step"], round(answer["step_seconds"]["total"])))
+                seconds = answer["step_seconds"]["total"]
+                print(line(run, "s a step", published["step"], seconds if seconds < 10 else round(seconds)))
             if "longest" in published:
                 longest = plan(trainer, folder, model, ranks, flags, kernel, length, "--longest")
                 ends_with = longest["longer_is_short_of"].removeprefix("memory of the ").replace("host memory of a ", "")

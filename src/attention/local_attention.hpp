@@ -68,7 +68,7 @@ LocalAttention local_attention_of(const at::Tensor& heads,
 // Returns the rows of the heads that the tiles of a group use.
 ops::AttentionInput input_of(const Heads& heads, const TileGroup& group);
 
-// Which operators attend by a plan, by their names, where a device has a choice: on a GPU.
+// Names the operators that compute attention for a plan; empty on a CPU, which has no choice.
 std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const HeadForm& form,
                                    at::Device device);
 

@@ -18,10 +18,12 @@ namespace ringshard::attention {
 
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses) {
     if (heads.query_heads % ulysses != 0)
-        return concat(heads.query_heads, " query heads cannot be dealt out to ", ulysses, " ranks");
+        return format_text("{} query heads cannot be dealt out to {} ranks", heads.query_heads,
+                           ulysses);
     if (heads.key_heads % ulysses != 0 && ulysses % heads.key_heads != 0)
-        return concat(heads.key_heads, " key heads can neither be dealt out to ", ulysses,
-                      " ranks nor repeated for them");
+        return format_text(
+            "{} key heads can neither be dealt out to {} ranks nor repeated for them",
+            heads.key_heads, ulysses);
     return {};
 }
 

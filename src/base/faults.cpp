@@ -41,10 +41,10 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     if (!variable || variable->empty()) return faults;
     const Failure malformed{
         ExitCode::settings,
-        concat(
-            "RINGSHARD_FAULT = ", *variable,
-            ": is written as point:nth:kill, :throw, :segv, :stop, :spin, :read, :stall, :delay, "
-            ":flip, :nan, :eio, :enospc or :short, and @rank if one alone shall fail")};
+        format_text("RINGSHARD_FAULT = {}: is written as point:nth:kill, :throw, :segv, :stop, "
+                    ":spin, :read, :stall, :delay, :flip, :nan, :eio, :enospc or :short, and @rank "
+                    "if one alone shall fail",
+                    *variable)};
     std::string rest = *variable;
     if (const size_t at = rest.find('@'); at != std::string::npos) {
         if (rest.substr(at + 1) != std::to_string(rank)) return faults;
@@ -110,8 +110,8 @@ void Faults::act() {
 void Faults::reach(std::string_view point) {
     if (!is_now(point)) return;
     if (words_of_io(trigger_->action) || trigger_->action == "flip" || trigger_->action == "nan")
-        throw Error(ExitCode::settings, concat("RINGSHARD_FAULT: ", trigger_->action,
-                                               " is not possible at ", trigger_->point));
+        throw Error(ExitCode::settings, format_text("RINGSHARD_FAULT: {} is not possible at {}",
+                                                    trigger_->action, trigger_->point));
     act();
 }
 
@@ -119,14 +119,15 @@ Faults::Corruption Faults::corruption_at(std::string_view point) {
     if (!is_now(point)) return Corruption::none;
     if (trigger_->action == "flip") return Corruption::flip;
     if (trigger_->action == "nan") return Corruption::nan;
-    throw Error(ExitCode::settings, concat("RINGSHARD_FAULT: ", trigger_->action,
-                                           " is not possible at ", trigger_->point));
+    throw Error(ExitCode::settings, format_text("RINGSHARD_FAULT: {} is not possible at {}",
+                                                trigger_->action, trigger_->point));
 }
 
 std::optional<Failure> Faults::reach(std::string_view point, const std::filesystem::path& file) {
     if (!is_now(point)) return std::nullopt;
     if (const auto words = words_of_io(trigger_->action))
-        return Failure{ExitCode::io, concat(file.string(), ": ", *words, " (RINGSHARD_FAULT)")};
+        return Failure{ExitCode::io,
+                       format_text("{}: {} (RINGSHARD_FAULT)", file.string(), *words)};
     act();
     return std::nullopt;
 }

@@ -15,7 +15,7 @@
 namespace ringshard {
 
 Failure io_failure(const std::filesystem::path& file, std::string_view what) {
-    return {ExitCode::io, concat(file.string(), " ", what, ": ", std::strerror(errno))};
+    return {ExitCode::io, format_text("{} {}: {}", file.string(), what, std::strerror(errno))};
 }
 
 bool file_exists(const std::filesystem::path& file) {
@@ -86,8 +86,8 @@ std::optional<Failure> File::read_at(std::span<std::byte> bytes, int64_t offset)
         if (read < 0 && errno == EINTR) continue;
         if (read < 0) return io_failure(name_, "cannot be read");
         if (read == 0)
-            return Failure{ExitCode::bad_data,
-                           concat(name_.string(), " ends at byte ", offset, ": it is cut short")};
+            return Failure{ExitCode::bad_data, format_text("{} ends at byte {}: it is cut short",
+                                                           name_.string(), offset)};
         bytes = bytes.subspan(static_cast<size_t>(read));
         offset += read;
     }
@@ -191,8 +191,8 @@ std::optional<Failure> append_line(const std::filesystem::path& file, std::strin
     if (written < 0) {
         failure = io_failure(file, "cannot be written");
     } else if (static_cast<size_t>(written) < whole.size()) {
-        failure = Failure{ExitCode::io, concat(file.string(), " took ", written, " of ",
-                                               whole.size(), " bytes: is the disk full?")};
+        failure = Failure{ExitCode::io, format_text("{} took {} of {} bytes: is the disk full?",
+                                                    file.string(), written, whole.size())};
         // Takes the part back, unless another writer has appended since.
         if (before >= 0 && size_of(descriptor) == before + written)
             static_cast<void>(::ftruncate(descriptor, before));

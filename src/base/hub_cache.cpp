@@ -47,26 +47,27 @@ Expected<std::filesystem::path> HubCache::find(Kind kind, const std::string& rep
     if (folder_exists(snapshot)) return snapshot;
     return Failure{
         ExitCode::missing_input,
-        concat(setting, " = ", repository, ": there is no such file or folder, and ", root.string(),
-               " holds no snapshot of revision ", revision,
-               "; where there is a network, run: hf download ",
-               kind == Kind::dataset ? "--repo-type dataset " : "",
-               revision == "main" ? "" : concat("--revision ", revision, " "), repository)};
+        format_text("{} = {}: there is no such file or folder, and {} holds no snapshot of "
+                    "revision {}; where there is a network, run: hf download {}{}{}",
+                    setting, repository, root.string(), revision,
+                    kind == Kind::dataset ? "--repo-type dataset " : "",
+                    revision == "main" ? "" : format_text("--revision {} ", revision), repository)};
 }
 
 Expected<std::filesystem::path> HubCache::model_folder(const std::string& name,
                                                        const std::string& revision,
                                                        const std::string& setting) const {
     if (name.empty())
-        return Failure{ExitCode::settings,
-                       concat(setting, " is not set: name the folder of a model, or a hub model")};
+        return Failure{
+            ExitCode::settings,
+            format_text("{} is not set: name the folder of a model, or a hub model", setting)};
     if (folder_exists(name)) return std::filesystem::path(name);
     if (file_exists(name))
         return Failure{ExitCode::missing_input,
-                       concat(setting, " = ", name, ": is a file, not the folder of a model")};
+                       format_text("{} = {}: is a file, not the folder of a model", setting, name)};
     if (looks_like_repository(name)) return find(Kind::model, name, revision, setting);
     return Failure{ExitCode::missing_input,
-                   concat(setting, " = ", name, ": there is no such folder")};
+                   format_text("{} = {}: there is no such folder", setting, name)};
 }
 
 }  // namespace ringshard

@@ -27,9 +27,9 @@ public:
         if (is_whole) return std::nullopt;
         const bool has_lines = std::find(begin_, end_, '\n') != end_;
         const std::string line =
-            has_lines ? concat(", in line ", std::count(begin_, at_, '\n') + 1, ",") : "";
-        return Failure{ExitCode::bad_data,
-                       concat("at byte ", at_ - begin_ + 1, line, " there should be ", expected_)};
+            has_lines ? format_text(", in line {},", std::count(begin_, at_, '\n') + 1) : "";
+        return Failure{ExitCode::bad_data, format_text("at byte {}{} there should be {}",
+                                                       at_ - begin_ + 1, line, expected_)};
     }
 
 private:

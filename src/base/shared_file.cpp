@@ -44,10 +44,9 @@ std::optional<Failure> wait_until_visible(const std::filesystem::path& file,
         if (std::chrono::steady_clock::now() >= end)
             return Failure{
                 ExitCode::io,
-                concat(file.string(),
-                       ": another rank has made this file, and it cannot be seen from "
-                       "here after ",
-                       patience.count() / 1000, " s; the folder has to be the same on all nodes")};
+                format_text("{}: another rank has made this file, and it cannot be seen from here "
+                            "after {} s; the folder has to be the same on all nodes",
+                            file.string(), patience.count() / 1000)};
         std::this_thread::sleep_for(pause);
         pause = std::min(2 * pause, longest_pause);
     }

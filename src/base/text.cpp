@@ -8,8 +8,31 @@
 #include <iomanip>
 #include <map>
 #include <numeric>
+#include <sstream>
 
 namespace ringshard {
+
+std::string fill_holes(std::string_view pattern, std::initializer_list<TextPart> values) {
+    std::ostringstream out;
+    const TextPart* value = values.begin();
+    while (!pattern.empty()) {
+        const size_t brace = std::min(pattern.find_first_of("{}"), pattern.size());
+        out << pattern.substr(0, brace);
+        pattern.remove_prefix(brace);
+        if (pattern.starts_with("{}"))
+            (value++)->write(out);
+        else if (!pattern.empty())
+            out << pattern.front();
+        pattern.remove_prefix(std::min<size_t>(2, pattern.size()));
+    }
+    return out.str();
+}
+
+std::string join_parts(std::initializer_list<TextPart> parts) {
+    std::ostringstream out;
+    for (const TextPart& part : parts) part.write(out);
+    return out.str();
+}
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
     std::string whole;

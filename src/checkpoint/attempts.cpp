@@ -19,7 +19,7 @@ namespace ringshard::checkpoint {
 using nlohmann::json;
 
 std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt) {
-    return output_dir / concat("attempt-", attempt);
+    return output_dir / format_text("attempt-{}", attempt);
 }
 
 namespace {
@@ -38,7 +38,8 @@ Expected<std::vector<std::string>> names_in(const std::filesystem::path& folder)
     std::error_code error;
     for (const auto& entry : folder_entries(folder, error)) names.push_back(entry.filename());
     if (!error || error == std::errc::no_such_file_or_directory) return names;
-    return Failure{ExitCode::io, concat(folder.string(), " cannot be read: ", error.message())};
+    return Failure{ExitCode::io,
+                   format_text("{} cannot be read: {}", folder.string(), error.message())};
 }
 
 const char* const owner = "owner";  // the file with the token, and a line for the next attempt
@@ -109,12 +110,13 @@ std::string random_token() {
 
 Failure superseded(const std::filesystem::path& output_dir, int64_t newer, int64_t mine) {
     return {ExitCode::superseded,
-            newer > mine ? concat(output_dir.string(), ": attempt ", newer,
-                                  " of this run has begun, and this is attempt ", mine,
-                                  "; it leaves the run alone")
-                         : concat(output_dir.string(),
-                                  ": another run has begun in the place of this one, which leaves "
-                                  "it alone")};
+            newer > mine
+                ? format_text("{}: attempt {} of this run has begun, and this is attempt {}; it "
+                              "leaves the run alone",
+                              output_dir.string(), newer, mine)
+                : format_text(
+                      "{}: another run has begun in the place of this one, which leaves it alone",
+                      output_dir.string())};
 }
 
 // Adds a line to the owner file of the attempt before, so that its processes notice this attempt
@@ -123,7 +125,7 @@ Failure superseded(const std::filesystem::path& output_dir, int64_t newer, int64
 void tell_attempt_before(const Claim& claim) {
     const auto file = attempt_folder(claim.output_dir, claim.attempt - 1) / owner;
     if (file_exists(file))
-        static_cast<void>(append_line(file, concat("followed by attempt ", claim.attempt)));
+        static_cast<void>(append_line(file, format_text("followed by attempt {}", claim.attempt)));
 }
 
 }  // namespace

@@ -14,24 +14,26 @@ namespace ringshard::checkpoint {
 namespace {
 
 Expected<Progress> to_progress(const StateFile& state, const std::filesystem::path& file) {
-    const auto damaged = [&](const auto&... what) {
-        return Failure{ExitCode::bad_data, concat(file.string(), ": ", what...)};
+    const auto damaged = [&](const std::string& what) {
+        return Failure{ExitCode::bad_data, format_text("{}: {}", file.string(), what)};
     };
     for (const auto* name : {"format_version", "step", "epoch", "samples_done", "num_tokens"}) {
         const auto found = state.numbers.find(name);
-        if (found == state.numbers.end()) return damaged("has no whole number ", name);
-        if (found->second < 0) return damaged(name, " = ", found->second, ": is below 0");
+        if (found == state.numbers.end())
+            return damaged(format_text("has no whole number {}", name));
+        if (found->second < 0)
+            return damaged(format_text("{} = {}: is below 0", name, found->second));
     }
     if (state.numbers.at("format_version") != format_version)
-        return damaged("is of format version ", state.numbers.at("format_version"),
-                       ", and this program reads ", format_version);
+        return damaged(format_text("is of format version {}, and this program reads {}",
+                                   state.numbers.at("format_version"), format_version));
     Progress progress{state.numbers.at("step"),
                       {state.numbers.at("epoch"), state.numbers.at("samples_done")},
                       state.numbers.at("num_tokens")};
     const auto places = state.texts.find(adapter_places_text);
     if (places == state.texts.end()) return progress;
     const auto read = json_or_null<nlohmann::json>(places->second);
-    if (!read.is_array()) return damaged("text ", adapter_places_text, " is no list");
+    if (!read.is_array()) return damaged(format_text("text {} is no list", adapter_places_text));
     for (const auto& place : read) {
         Progress::OfAdapter& adapter = progress.adapters.emplace_back();
         for (const auto& [name, number] : {std::pair{"epoch", &adapter.data.epoch},
@@ -40,9 +42,14 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
             const bool is_there = place.is_object() && place.contains(name) &&
                                   place[name].is_number_integer() &&
                                   place[name].get<int64_t>() >= 0;
-            if (!is_there) return damaged("text ", adapter_places_text, " has no ", name);
+            if (!is_there)
+                return damaged(format_text("text {} has no {}", adapter_places_text, name));
             *number = place[name].get<int64_t>();
         }
+        if (!place.contains("last_step")) continue;
+        if (!place["last_step"].is_number_integer() || place["last_step"].get<int64_t>() < 1)
+            return damaged(format_text("text {}: last_step is no step", adapter_places_text));
+        adapter.last_step = place["last_step"].get<int64_t>();
     }
     return progress;
 }
@@ -78,8 +85,8 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Contents con
     if (!progress) return progress.failure();
     if (progress.value().step != manifest.value().step)
         return Failure{ExitCode::bad_data,
-                       concat(file.string(), ": is of step ", progress.value().step,
-                              ", and its manifest.json of step ", manifest.value().step)};
+                       format_text("{}: is of step {}, and its manifest.json of step {}",
+                                   file.string(), progress.value().step, manifest.value().step)};
     Outline outline{std::move(state).value(), std::move(manifest).value()};
     if (contents == Contents::weights) leave_out_moments(outline);
     if (auto failure = check_coverage(file, outline.state, outline.manifest)) return *failure;
@@ -132,7 +139,7 @@ namespace {
 std::string to_text(const std::vector<int64_t>& shape) {
     std::vector<std::string> sizes;
     for (const int64_t size : shape) sizes.push_back(concat(size));
-    return concat("[", join(sizes, ", "), "]");
+    return format_text("[{}]", join(sizes, ", "));
 }
 
 }  // namespace
@@ -151,19 +158,22 @@ std::optional<Failure> check_group(const Checkpoint& checkpoint, const std::stri
             known.insert(name);
             const auto found = checkpoint.state.datasets.find(name);
             if (found == checkpoint.state.datasets.end())
-                return Failure{ExitCode::bad_data, concat(file, ": has no dataset ", name,
-                                                          ": it is not of this model")};
+                return Failure{
+                    ExitCode::bad_data,
+                    format_text("{}: has no dataset {}: it is not of this model", file, name)};
             if (found->second.shape != tensor.spec.shape)
                 return Failure{ExitCode::bad_data,
-                               concat(file, ": ", name, " has the shape ",
-                                      to_text(found->second.shape), ", and the model asks for ",
-                                      to_text(tensor.spec.shape), ": it is not of this model")};
+                               format_text("{}: {} has the shape {}, and the model asks for {}: it "
+                                           "is not of this model",
+                                           file, name, to_text(found->second.shape),
+                                           to_text(tensor.spec.shape))};
         }
     for (const auto& [name, placed] : checkpoint.state.datasets)
         if (name.starts_with(group) && !known.contains(name))
             return Failure{ExitCode::bad_data,
-                           concat(file, ": has the dataset ", name,
-                                  ", and the model has no such weight: it is not of this model")};
+                           format_text("{}: has the dataset {}, and the model has no such weight: "
+                                       "it is not of this model",
+                                       file, name)};
     return std::nullopt;
 }
 
@@ -177,11 +187,12 @@ std::optional<Failure> check_fit(const Checkpoint& checkpoint,
 std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWeights& frozen,
                                    const std::vector<shard::FlatUnit>& units) {
     const auto refuse = [&](const std::string& tensor, const char* then, const char* now) {
-        return Failure{ExitCode::settings,
-                       concat(checkpoint.folder.string(), ": ", tensor, " was ", then,
-                              " when it was made, and freeze and train_only have it ", now,
-                              " now; give them as they were then, or begin another run in another "
-                              "output_dir with this checkpoint as model_name_or_path")};
+        return Failure{
+            ExitCode::settings,
+            format_text("{}: {} was {} when it was made, and freeze and train_only have it {} now; "
+                        "give them as they were then, or begin another run in another output_dir "
+                        "with this checkpoint as model_name_or_path",
+                        checkpoint.folder.string(), tensor, then, now)};
     };
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
@@ -200,9 +211,9 @@ std::optional<Failure> check_states(const Checkpoint& checkpoint,
                                     const std::vector<std::string>& state_names) {
     if (contents_of(checkpoint) == Contents::weights)
         return Failure{ExitCode::bad_data,
-                       concat((checkpoint.folder / state_name).string(),
-                              ": was made with save_only_model, and no run can go on from it; "
-                              "`trainer export` makes a model of it")};
+                       format_text("{}: was made with save_only_model, and no run can go on from "
+                                   "it; `trainer export` makes a model of it",
+                                   (checkpoint.folder / state_name).string())};
     for (const std::string& name : state_names)
         if (auto failure = check_group(checkpoint, group_of_state(name), units)) return failure;
     return std::nullopt;
@@ -216,9 +227,10 @@ Contents contents_of(const Checkpoint& checkpoint) {
 }
 
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
-                                                const comm::Group& group) {
+                                                const comm::Group& group,
+                                                std::optional<size_t> adapter) {
     return comm::first_failure(
-        group, read_shards(checkpoint, zero, nullptr, group.flight_recorder().bytes()));
+        group, read_shards(checkpoint, zero, nullptr, group.flight_recorder().bytes(), adapter));
 }
 
 }  // namespace ringshard::checkpoint

@@ -15,7 +15,8 @@ namespace ringshard::checkpoint {
 Commit::Commit(Claim claim, int64_t step)
     : claim_(std::move(claim)),
       step_(step),
-      temporary_(claim_.output_dir / concat(checkpoint_name(step), ".tmp-", claim_.attempt)),
+      temporary_(claim_.output_dir /
+                 format_text("{}.tmp-{}", checkpoint_name(step), claim_.attempt)),
       final_(claim_.output_dir / checkpoint_name(step)) {}
 
 std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& files) const {
@@ -24,7 +25,7 @@ std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& f
     std::error_code error;
     if (!std::filesystem::create_directory(temporary_, error) && error)
         return Failure{ExitCode::io,
-                       concat(temporary_.string(), " cannot be made: ", error.message())};
+                       format_text("{} cannot be made: {}", temporary_.string(), error.message())};
     for (const auto& [name, content] : files)
         if (auto failure = write_file_atomically(temporary_ / name, content)) return failure;
     return std::nullopt;
@@ -53,8 +54,8 @@ std::optional<Failure> move_aside(const std::filesystem::path& output_dir, int64
     const auto there = read_info(folder);
     const int64_t attempt = there ? there.value().attempt : 0;
     for (int64_t copy = 0;; ++copy) {
-        const auto aside = output_dir / concat(superseded_prefix, step, "-", attempt,
-                                               copy == 0 ? "" : concat(".", copy));
+        const auto aside = output_dir / format_text("{}{}-{}{}", superseded_prefix, step, attempt,
+                                                    copy == 0 ? "" : format_text(".{}", copy));
         if (file_exists(aside)) continue;
         if (std::rename(folder.c_str(), aside.c_str()) != 0)
             return io_failure(folder, "cannot be set aside");
@@ -92,7 +93,8 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
             sizes[entry.filename()] =
                 static_cast<int64_t>(std::filesystem::file_size(entry, error));
     if (!error) return sizes;
-    return Failure{ExitCode::io, concat(folder.string(), " cannot be read: ", error.message())};
+    return Failure{ExitCode::io,
+                   format_text("{} cannot be read: {}", folder.string(), error.message())};
 }
 
 }  // namespace
@@ -185,8 +187,8 @@ std::optional<Failure> keep_newest_superseded(const Claim& claim, int64_t limit,
         const auto& going = superseded[static_cast<size_t>(i)];
         std::filesystem::remove_all(going, error);
         if (error)
-            return Failure{ExitCode::io,
-                           concat(going.string(), " cannot be removed: ", error.message())};
+            return Failure{ExitCode::io, format_text("{} cannot be removed: {}", going.string(),
+                                                     error.message())};
     }
     return std::nullopt;
 }
@@ -202,19 +204,19 @@ std::optional<Failure> keep_newest(const Claim& claim, const Retention& retentio
     if (auto failure = keep_newest_superseded(claim, *retention.limit, left)) return failure;
     for (auto entry = valid.rbegin(); entry != valid.rend() && left > *retention.limit; ++entry) {
         const bool is_newest = entry->step == valid.front().step;
-        if (is_newest || entry->step == retention.kept_step) continue;
+        if (is_newest || retention.kept_steps.contains(entry->step)) continue;
         --left;
         if (auto failure = check_newest(claim)) return failure;
         // Rename it first: a half-removed folder must not look like a checkpoint.
         std::filesystem::path going = entry->folder;
-        going += concat(".tmp-", claim.attempt);
+        going += format_text(".tmp-{}", claim.attempt);
         if (std::rename(entry->folder.c_str(), going.c_str()) != 0)
             return io_failure(entry->folder, "cannot be removed");
         std::error_code error;
         std::filesystem::remove_all(going, error);
         if (error)
-            return Failure{ExitCode::io,
-                           concat(going.string(), " cannot be removed: ", error.message())};
+            return Failure{ExitCode::io, format_text("{} cannot be removed: {}", going.string(),
+                                                     error.message())};
     }
     return std::nullopt;
 }

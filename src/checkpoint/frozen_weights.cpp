@@ -45,7 +45,7 @@ Expected<FrozenWeights> frozen_weights_of(const StateFile& state, const std::str
     if (found == state.texts.end()) return FrozenWeights();
     const json read = json_or_null<json>(found->second);
     const Failure damaged{ExitCode::bad_data,
-                          concat(file, ": its list of frozen weights cannot be read")};
+                          format_text("{}: its list of frozen weights cannot be read", file)};
     const auto text_in = [](const json& object, const char* name) {
         return object.is_object() && object.contains(name) && object[name].is_string();
     };

@@ -36,7 +36,7 @@ auto with_failure_as_value(const std::filesystem::path& file, Work work)
     try {
         return work();
     } catch (const Error& error) {
-        return Failure{error.code(), concat(file.string(), ": ", error.what())};
+        return Failure{error.code(), format_text("{}: {}", file.string(), error.what())};
     }
 }
 

@@ -13,7 +13,7 @@ template <herr_t (*Close)(hid_t)>
 class Handle {
 public:
     Handle(hid_t id, const char* what) : id_(id) {
-        if (id < 0) throw Error(ExitCode::io, concat("HDF5 could not ", what));
+        if (id < 0) throw Error(ExitCode::io, format_text("HDF5 could not {}", what));
     }
     ~Handle() {
         if (id_ >= 0) Close(id_);
@@ -25,7 +25,7 @@ public:
     // Closes the id and throws on errors, which the destructor ignores.
     void close(const char* what) {
         if (Close(std::exchange(id_, -1)) < 0)
-            throw Error(ExitCode::io, concat("HDF5 could not ", what));
+            throw Error(ExitCode::io, format_text("HDF5 could not {}", what));
     }
 
 private:
@@ -41,7 +41,7 @@ using PropertiesId = Handle<H5Pclose>;
 using AttributeId = Handle<H5Aclose>;
 
 inline void expect(herr_t result, const char* what) {
-    if (result < 0) throw Error(ExitCode::io, concat("HDF5 could not ", what));
+    if (result < 0) throw Error(ExitCode::io, format_text("HDF5 could not {}", what));
 }
 
 }  // namespace ringshard::checkpoint::hdf5

@@ -35,7 +35,7 @@ std::string this_pid_space() {
     std::error_code ignored;
     const auto pid_namespace = std::filesystem::read_symlink("/proc/self/ns/pid", ignored);
     const auto boot = read_file("/proc/sys/kernel/random/boot_id");
-    return concat(trim(boot.value_or("")), " ", pid_namespace.string());
+    return format_text("{} {}", trim(boot.value_or("")), pid_namespace.string());
 }
 
 struct ProcessRecord {
@@ -45,7 +45,7 @@ struct ProcessRecord {
 
 // Reads /proc/<pid>/stat, whose second field is a name in parentheses that may hold spaces.
 std::optional<ProcessRecord> read_process(int64_t pid) {
-    const auto content = read_file(concat("/proc/", pid, "/stat"));
+    const auto content = read_file(format_text("/proc/{}/stat", pid));
     const size_t name_end = content ? content->rfind(')') : std::string::npos;
     if (name_end == std::string::npos) return std::nullopt;
     std::istringstream fields(content->substr(name_end + 1));
@@ -115,7 +115,7 @@ Expected<std::optional<int64_t>> modified_at(const std::filesystem::path& file) 
 
 // Returns the seconds from `then` to now, on the clock of the file server of that folder.
 Expected<double> seconds_since(int64_t then, const std::filesystem::path& folder) {
-    const auto probe = folder / concat("clock", work_mark());
+    const auto probe = folder / format_text("clock{}", work_mark());
     const auto file = File::open(probe, O_RDWR | O_CREAT | O_TRUNC);
     if (!file) return file.failure();
     const auto now = modified_at(probe);
@@ -247,20 +247,24 @@ std::optional<Failure> Claimant::wait_for_a_sign(const NewestAttempt& first) {
 Failure Claimant::refuse(const NewestAttempt& newest, const std::string& differences) const {
     std::string who;
     if (const auto& holder = newest.holder)
-        who = concat(": rank 0 on ", holder->host, ", process ", holder->pid,
-                     holder->job.empty() ? "" : concat(", SLURM job ", holder->job), ", since ",
-                     holder->since);
+        who = format_text(": rank 0 on {}, process {}{}, since {}", holder->host, holder->pid,
+                          holder->job.empty() ? "" : format_text(", SLURM job {}", holder->job),
+                          holder->since);
     const auto age = seconds_since(newest.signed_at, output_dir_);
     if (age)
-        who += concat(", last sign of life ", std::max(0LL, std::llround(age.value())), " s ago");
+        who +=
+            format_text(", last sign of life {} s ago", std::max(0LL, std::llround(age.value())));
     const std::string cure =
         differences.empty()
             ? "Name another output_dir, wait until that job ends, or say --take_over true: this "
               "start then goes on from the newest checkpoint, and that job ends with 79"
-            : concat("This start trains with other settings, so it is another run:\n  ",
-                     differences, "\nName another output_dir, or wait until that job ends");
-    return {ExitCode::settings, concat(rules_.output_dir_said, ": attempt ", newest.number,
-                                       " of a run is at work there", who, ". ", cure)};
+            : format_text(
+                  "This start trains with other settings, so it is another run:\n"
+                  "  {}\n"
+                  "Name another output_dir, or wait until that job ends",
+                  differences);
+    return {ExitCode::settings, format_text("{}: attempt {} of a run is at work there{}. {}",
+                                            rules_.output_dir_said, newest.number, who, cure)};
 }
 
 Expected<Claim> Claimant::claim() {

@@ -17,7 +17,7 @@ constexpr int64_t format_version = 2;
 
 }  // namespace
 
-std::string checkpoint_name(int64_t step) { return concat("checkpoint-", step); }
+std::string checkpoint_name(int64_t step) { return format_text("checkpoint-{}", step); }
 
 bool is_checkpoint(const std::filesystem::path& folder) {
     return file_exists(folder / state_name) && file_exists(folder / manifest_name);
@@ -52,15 +52,16 @@ std::string to_text(const CheckpointInfo& info) {
 namespace {
 
 Failure damaged(const std::filesystem::path& folder, const std::string& what) {
-    return {ExitCode::bad_data, concat(folder.string(), ": ", what)};
+    return {ExitCode::bad_data, format_text("{}: {}", folder.string(), what)};
 }
 
 std::optional<Failure> check_version(const std::filesystem::path& folder, const char* file,
                                      const std::string& its_format, int64_t version) {
-    if (its_format != format) return damaged(folder, concat(file, " is not of a checkpoint"));
+    if (its_format != format)
+        return damaged(folder, format_text("{} is not of a checkpoint", file));
     if (version != format_version)
-        return damaged(folder, concat("is of format version ", version, ", and this program reads ",
-                                      format_version));
+        return damaged(folder, format_text("is of format version {}, and this program reads {}",
+                                           version, format_version));
     return std::nullopt;
 }
 
@@ -68,13 +69,13 @@ std::optional<Failure> check_version(const std::filesystem::path& folder, const 
 std::optional<Failure> check_folder(const std::filesystem::path& folder, int64_t step,
                                     const std::map<std::string, int64_t>& file_sizes) {
     if (folder.filename() != checkpoint_name(step))
-        return damaged(folder, concat("holds step ", step, ", which its name does not say"));
+        return damaged(folder, format_text("holds step {}, which its name does not say", step));
     for (const auto& [name, size] : file_sizes) {
         std::error_code error;
         const auto found = std::filesystem::file_size(folder / name, error);
-        if (error) return damaged(folder, concat(name, " is missing"));
+        if (error) return damaged(folder, format_text("{} is missing", name));
         if (static_cast<int64_t>(found) != size)
-            return damaged(folder, concat(name, " has ", found, " bytes instead of ", size));
+            return damaged(folder, format_text("{} has {} bytes instead of {}", name, found, size));
     }
     return std::nullopt;
 }
@@ -130,7 +131,7 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     const auto content = read_file(folder / manifest_name);
     if (!content) return no_manifest(folder);
     auto parsed = parse_manifest(*content);
-    if (!parsed) return damaged(folder, concat("manifest.json ", parsed.failure().message));
+    if (!parsed) return damaged(folder, format_text("manifest.json {}", parsed.failure().message));
     auto& [manifest, its_format, version] = parsed.value();
     if (auto failure = check_version(folder, manifest_name, its_format, version)) return *failure;
     if (auto failure = check_folder(folder, manifest.step, manifest.file_sizes)) return *failure;

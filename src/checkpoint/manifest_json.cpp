@@ -32,7 +32,7 @@ public:
     bool null() override { return assign(nullptr); }
     bool boolean(bool value) override { return assign(value); }
     bool integer(int64_t value) override { return assign(value); }
-    bool large(uint64_t value) override { return refuse(concat("counts to ", value)); }
+    bool large(uint64_t value) override { return refuse(format_text("counts to {}", value)); }
     bool real(double) override { return refuse("counts in fractions"); }
     bool string(std::string value) override { return assign(std::move(value)); }
     bool name(std::string name) override {
@@ -70,12 +70,12 @@ public:
         if (left == Place::range) {
             if (const std::string missing = missing_of(range_names, seen_of_range_);
                 !missing.empty())
-                return refuse(concat("has a range without ", missing));
+                return refuse(format_text("has a range without {}", missing));
             result_.manifest.ranges.push_back(std::move(range_));
         }
         if (left == Place::manifest) {
             const std::string missing = missing_of(manifest_names, seen_of_manifest_);
-            if (!missing.empty()) return refuse(concat("has no ", missing));
+            if (!missing.empty()) return refuse(format_text("has no {}", missing));
         }
         return true;
     }
@@ -185,7 +185,7 @@ private:
         if (why_not_.empty()) why_not_ = std::move(why);
         return false;
     }
-    bool refuse_kind() { return refuse(concat("has a value of another kind for ", name_)); }
+    bool refuse_kind() { return refuse(format_text("has a value of another kind for {}", name_)); }
 
     bool is_list_of_ranges_;
     std::vector<Place> places_{Place::outside};
@@ -201,8 +201,9 @@ Expected<ManifestText> parse(std::string_view text, bool is_list_of_ranges) {
     Receiver receiver(is_list_of_ranges);
     if (const auto failure = read_json(text, receiver)) {
         const std::string& why_not = receiver.why_not();
-        return Failure{ExitCode::bad_data,
-                       !why_not.empty() ? why_not : concat("cannot be read: ", failure->message)};
+        return Failure{
+            ExitCode::bad_data,
+            !why_not.empty() ? why_not : format_text("cannot be read: {}", failure->message)};
     }
     return std::move(receiver.result());
 }

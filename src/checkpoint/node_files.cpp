@@ -28,10 +28,12 @@ std::map<std::string, std::string> texts_of(const SaveJob& job) {
     std::map<std::string, std::string> texts = job.extras.texts;
     if (job.progress.adapters.empty()) return texts;
     json places = json::array();
-    for (const Progress::OfAdapter& adapter : job.progress.adapters)
+    for (const Progress::OfAdapter& adapter : job.progress.adapters) {
         places.push_back({{"epoch", adapter.data.epoch},
                           {"samples_done", adapter.data.samples_done},
                           {"num_tokens", adapter.num_tokens}});
+        if (adapter.last_step) places.back()["last_step"] = *adapter.last_step;
+    }
     texts[adapter_places_text] = places.dump();
     return texts;
 }
@@ -54,7 +56,8 @@ comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
         if (const auto fault = faults.reach("save:layout", file)) failure = fault;
         // The other ranks would wait for a missing file.
         if (!failure && !file_exists(file))
-            failure = Failure{ExitCode::io, concat(file.string(), ": has gone since it was made")};
+            failure =
+                Failure{ExitCode::io, format_text("{}: has gone since it was made", file.string())};
     }
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
     work.layout = broadcast_layout(work.layout, writers);

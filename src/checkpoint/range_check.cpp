@@ -19,7 +19,7 @@ constexpr int64_t piece_bytes = int64_t{4} << 20;
 
 Failure damaged(const std::filesystem::path& file, const std::string& dataset,
                 const std::string& what) {
-    return {ExitCode::bad_data, concat(file.string(), ": ", dataset, " ", what)};
+    return {ExitCode::bad_data, format_text("{}: {} {}", file.string(), dataset, what)};
 }
 
 }  // namespace
@@ -124,10 +124,11 @@ std::optional<Failure> check_metadata_hashes(const std::filesystem::path& folder
         const auto found = metadata_hash(folder / name, manifest.ranges);
         if (!found) return found.failure();
         if (found.value() != hash)
-            return Failure{ExitCode::bad_data,
-                           concat((folder / name).string(),
-                                  ": HDF5's own bytes are not what was written: the hash is ",
-                                  found.value(), " instead of ", hash)};
+            return Failure{
+                ExitCode::bad_data,
+                format_text(
+                    "{}: HDF5's own bytes are not what was written: the hash is {} instead of {}",
+                    (folder / name).string(), found.value(), hash)};
     }
     return std::nullopt;
 }
@@ -156,10 +157,10 @@ std::optional<Failure> check_content(const std::filesystem::path& folder, const 
             done += static_cast<int64_t>(part.size());
         }
         if (hash.digits() != range.hash)
-            return damaged(
-                file, range.dataset,
-                concat("is not what was written: the ", range.length, " bytes from byte ",
-                       range.offset, " have the hash ", hash.digits(), " instead of ", range.hash));
+            return damaged(file, range.dataset,
+                           format_text("is not what was written: the {} bytes from byte {} have "
+                                       "the hash {} instead of {}",
+                                       range.length, range.offset, hash.digits(), range.hash));
         if (!is_finite) return damaged(file, range.dataset, "holds NaN or infinite numbers");
     }
     return std::nullopt;

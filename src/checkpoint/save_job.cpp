@@ -49,7 +49,7 @@ public:
           commit_(job.claim, job.progress.step) {}
 
     std::optional<comm::AgreedFailure> run(SaveOutcome& outcome);
-    std::optional<int64_t> kept_step() const { return notes_.kept_step; }  // on rank 0
+    const std::set<int64_t>& kept_steps() const { return notes_.kept_steps; }  // on rank 0
 
 private:
     std::optional<Failure> begin();
@@ -119,9 +119,9 @@ Saving::MaybeFailure Saving::write_copy_of_weights() {
     if (!changed) return std::nullopt;
     return comm::found_by_all(
         {ExitCode::bad_data,
-         concat(*changed,
-                " is frozen, and the files of the pretrained model hold another value of "
-                "it than when this run began: save_model_in_checkpoints cannot copy it")});
+         format_text("{} is frozen, and the files of the pretrained model hold another value of it "
+                     "than when this run began: save_model_in_checkpoints cannot copy it",
+                     *changed)});
 }
 
 // All of it is on disk: commit it.
@@ -165,7 +165,7 @@ SaveOutcome save(const SaveJob& job, const SaveOptions& options, const SaveGroup
     outcome.failure = saving.run(outcome);
     outcome.seconds = timer.seconds();
     if (outcome.failure || !groups.world.is_root() || !job.limit) return outcome;
-    if (const auto kept = keep_newest(job.claim, {job.limit, saving.kept_step()}))
+    if (const auto kept = keep_newest(job.claim, {job.limit, saving.kept_steps()}))
         outcome.warnings.push_back(kept->message);
     return outcome;
 }

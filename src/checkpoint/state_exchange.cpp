@@ -51,7 +51,9 @@ std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Opti
     for (const Kind& kind : kinds_of(zero, contents == Contents::everything ? &optimizer : nullptr))
         for (const shard::FlatUnit& unit : zero.units())
             for (const shard::PlacedTensor& tensor : trained_tensors(unit))
-                datasets.push_back({kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
+                if (!tensor.begins_before)
+                    datasets.push_back(
+                        {kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
     return datasets;
 }
 
@@ -185,7 +187,8 @@ shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes) {
 }
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   const optim::Optimizer* optimizer, ByteCounter& bytes) {
+                                   const optim::Optimizer* optimizer, ByteCounter& bytes,
+                                   std::optional<size_t> adapter) {
     ElementReader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
@@ -193,6 +196,7 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
             // Files do not hold the padding of a unit: it stays unchanged.
             const at::Tensor flat = kind.shards->load(chunk, shard::Access::read);
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
+                if (adapter && piece.tensor->adapter != *adapter) continue;
                 const std::string dataset = kind.group + piece.tensor->spec.name;
                 const int64_t there = num_elements(checkpoint.state.datasets.at(dataset));
                 const int64_t count = std::clamp<int64_t>(there - piece.first, 0, piece.size);

@@ -73,8 +73,10 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
 // Loads all shards; the weights alone without an optimizer. If a tensor has fewer rows in the
-// checkpoint than in `zero`, its other rows stay unchanged. Adds the bytes to `bytes`.
+// checkpoint than in `zero`, its other rows stay unchanged. `adapter`: load_weights()'s. Adds the
+// bytes to `bytes`.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   const optim::Optimizer* optimizer, ByteCounter& bytes);
+                                   const optim::Optimizer* optimizer, ByteCounter& bytes,
+                                   std::optional<size_t> adapter = std::nullopt);
 
 }  // namespace ringshard::checkpoint

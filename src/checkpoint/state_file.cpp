@@ -69,7 +69,7 @@ int64_t make_contiguous(const FileId& file, const DatasetSpec& spec) {
     const DatasetId dataset = make_dataset(file, spec, properties);
     const haddr_t offset = H5Dget_offset(dataset);
     if (offset == HADDR_UNDEF)
-        throw Error(ExitCode::io, concat("HDF5 gave no place to ", spec.name));
+        throw Error(ExitCode::io, format_text("HDF5 gave no place to {}", spec.name));
     return static_cast<int64_t>(offset);
 }
 
@@ -125,11 +125,11 @@ std::string read_text(const DatasetId& dataset, const std::string& name) {
     const size_t size = H5Tget_size(type);
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 ||
         H5Sget_simple_extent_npoints(space) != 1 || size > longest_text)
-        throw Error(ExitCode::bad_data, concat(name, " is not one text of fixed length"));
+        throw Error(ExitCode::bad_data, format_text("{} is not one text of fixed length", name));
     std::string content(size, '\0');
     expect(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, content.data()), "read a text");
     content.resize(std::min(content.find('\0'), content.size()));
-    if (!is_utf8(content)) throw Error(ExitCode::bad_data, concat(name, " is not UTF-8"));
+    if (!is_utf8(content)) throw Error(ExitCode::bad_data, format_text("{} is not UTF-8", name));
     return content;
 }
 
@@ -171,12 +171,13 @@ void read_dataset(const FileId& file, const std::string& name, StateFile& found)
     const TypeId type(H5Dget_type(dataset), "read a type");
     const bool is_bf16 = H5Tequal(type, type_of(ElementType::bf16)) > 0;
     if (!is_bf16 && H5Tequal(type, type_of(ElementType::fp32)) <= 0)
-        throw Error(ExitCode::bad_data, concat(name, " holds neither fp32 nor bf16 numbers"));
+        throw Error(ExitCode::bad_data,
+                    format_text("{} holds neither fp32 nor bf16 numbers", name));
     const PropertiesId properties(H5Dget_create_plist(dataset), "read properties");
     const bool is_virtual = H5Pget_layout(properties) == H5D_VIRTUAL;
     const haddr_t offset = is_virtual ? HADDR_UNDEF : H5Dget_offset(dataset);
     if (!is_virtual && offset == HADDR_UNDEF)
-        throw Error(ExitCode::bad_data, concat(name, " is not contiguous"));
+        throw Error(ExitCode::bad_data, format_text("{} is not contiguous", name));
     found.datasets[name] = {shape_of(dataset), is_bf16 ? ElementType::bf16 : ElementType::fp32,
                             is_virtual ? StateFile::elsewhere : static_cast<int64_t>(offset)};
 }
@@ -206,7 +207,7 @@ std::optional<int64_t> bytes_of(const StateFile::Placed& placed) {
 namespace {
 
 [[noreturn]] void throw_not_written() {
-    throw Error(ExitCode::io, concat("cannot be written: ", std::strerror(errno)));
+    throw Error(ExitCode::io, format_text("cannot be written: {}", std::strerror(errno)));
 }
 
 // Copies all of `from` except its holes.
@@ -318,7 +319,8 @@ std::optional<Failure> create_master_file(
 
 Expected<StateFile> open_state_file(const std::filesystem::path& file) {
     if (!file_exists(file))
-        return Failure{ExitCode::missing_input, concat(file.string(), ": there is no such file")};
+        return Failure{ExitCode::missing_input,
+                       format_text("{}: there is no such file", file.string())};
     return with_failure_as_value(file, [&] {
         const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, file_access());
         if (opened < 0)

@@ -72,12 +72,12 @@ comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Verifi
         damaged.push_back(checked.failure().message());
     }
     if (!damaged.empty())
-        failure =
-            Failure{ExitCode::bad_data,
-                    concat(output_dir().string(), ": no checkpoint of this run is good:\n  ",
-                           join(damaged, "\n  "),
-                           "\nname another one with resume_from_checkpoint, or begin again with "
-                           "--resume_from_checkpoint never")};
+        failure = Failure{ExitCode::bad_data,
+                          format_text("{}: no checkpoint of this run is good:\n"
+                                      "  {}\n"
+                                      "name another one with resume_from_checkpoint, or begin "
+                                      "again with --resume_from_checkpoint never",
+                                      output_dir().string(), join(damaged, "\n  "))};
     if (const auto agreed = comm::first_failure(world_, failure)) return *agreed;
     return std::optional<Checkpoint>();
 }

@@ -27,8 +27,9 @@ struct FileWork {
 
 // Reports a dataset with values that are not finite.
 inline Failure no_numbers(const std::string& dataset) {
-    return {ExitCode::bad_numbers,
-            concat(dataset, " holds NaN or infinite numbers: no checkpoint is made of them")};
+    return {
+        ExitCode::bad_numbers,
+        format_text("{} holds NaN or infinite numbers: no checkpoint is made of them", dataset)};
 }
 
 // Writes without HDF5: every rank writes at the offsets that HDF5 assigned, and copies device

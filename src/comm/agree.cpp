@@ -20,7 +20,7 @@ std::optional<AgreedFailure> first_failure(const Group& group, const std::option
     const int root = static_cast<int>(first);
     const int code = mine && group.rank() == root ? number(mine->code) : 0;
     const std::string whose =
-        group.size() > 1 ? concat("[rank ", root, " on ", host_name(), "] ") : "";
+        group.size() > 1 ? format_text("[rank {} on {}] ", root, host_name()) : "";
     const auto agreed_code = static_cast<ExitCode>(group.maximum(code));
     return AgreedFailure({agreed_code, group.broadcast(mine ? whose + mine->message : "", root)});
 }

@@ -120,7 +120,7 @@ void give_back_signals() {
 std::string describe_this_process() {
     int rank = -1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return concat("rank ", rank, " on ", host_name());
+    return format_text("rank {} on {}", rank, host_name());
 }
 
 // Lets one thread of this process report the failure; other threads wait and exit.
@@ -168,7 +168,7 @@ void end_job(const Failure& cause) {
 
 CrashReport::CrashReport(const Group& world, std::filesystem::path file) {
     scene.file = file;
-    scene.who = concat("rank ", world.rank(), " on ", host_name());
+    scene.who = format_text("rank {} on {}", world.rank(), host_name());
     scene.step = 0;
     std::array<void*, 1> first{};
     backtrace(first.data(), first.size());  // the first call loads a library; a handler must not

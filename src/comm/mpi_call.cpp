@@ -30,9 +30,9 @@ void throw_if_mpi_failed(int result, const char* call, const char* file, int lin
     int length = 0;
     MPI_Error_string(result, message.data(), &length);
     const bool lost = is_about_peers(result);
-    throw Error(
-        lost ? ExitCode::peer_lost : ExitCode::internal,
-        concat(lost ? "a peer was lost: " : "", file, ":", line, ": ", call, ": ", message.data()));
+    throw Error(lost ? ExitCode::peer_lost : ExitCode::internal,
+                format_text("{}{}:{}: {}: {}", lost ? "a peer was lost: " : "", file, line, call,
+                            message.data()));
 }
 
 void wait_for(std::span<MPI_Request> requests) {

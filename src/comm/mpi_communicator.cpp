@@ -170,8 +170,8 @@ void MpiCommunicator::exchange_parts(const std::vector<std::span<std::byte>>& re
 Pending MpiCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     check_tensor(in, at::kCPU);
     check_tensor(out, at::kCPU);
-    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0, "an all-to-all of ",
-                    in.numel(), " elements over ", size(), " ranks");
+    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0,
+                    "an all-to-all of {} elements over {} ranks", in.numel(), size());
     RINGSHARD_CHECK(in.numel() == 0 || in.data_ptr() != out.data_ptr(),
                     "an all-to-all is not done in place");
     return start("all-to-all", in.nbytes(), [this, out, in] {

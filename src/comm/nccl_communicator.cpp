@@ -15,13 +15,13 @@ namespace {
 // NCCL's own words about its last error: the address of the peer, the call that failed.
 std::string details_of(ncclComm_t communicator) {
     const char* const words = ncclGetLastError(communicator);
-    return words == nullptr || *words == '\0' ? "" : concat(": ", words);
+    return words == nullptr || *words == '\0' ? "" : format_text(": {}", words);
 }
 
 void throw_if_nccl_failed(ncclResult_t result, const char* call, const char* file, int line) {
     if (result == ncclSuccess) return;
-    throw Error(ExitCode::peer_lost, concat(file, ":", line, ": ", call, ": ",
-                                            ncclGetErrorString(result), details_of(nullptr)));
+    throw Error(ExitCode::peer_lost, format_text("{}:{}: {}: {}{}", file, line, call,
+                                                 ncclGetErrorString(result), details_of(nullptr)));
 }
 
 #define RINGSHARD_NCCL(call) throw_if_nccl_failed((call), #call, __FILE__, __LINE__)
@@ -34,8 +34,8 @@ ncclDataType_t nccl_type_of(const at::Tensor& tensor) {
         case at::kLong: return ncclInt64;
         case at::kByte: return ncclUint8;
         default:
-            RINGSHARD_CHECK(false, "tensors of type ", c10::toString(tensor.scalar_type()),
-                            " do not travel");
+            RINGSHARD_CHECK(false, "tensors of type {} do not travel",
+                            c10::toString(tensor.scalar_type()));
     }
 }
 
@@ -99,7 +99,7 @@ void NcclCommunicator::leave_multiprocessors(int count) const {
     const int target = count == 0 ? 0 : gpu.multiProcessorCount - count;  // 0: all
     const cublasStatus_t status =
         cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), target);
-    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasSetSmCountTarget to ", target, ": ",
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasSetSmCountTarget to {}: {}", target,
                     cublasGetStatusString(status));
 }
 
@@ -160,9 +160,10 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
         under_way_.push_back({number, what, end});
     }
     const cudaError_t error = note_what_has_ended();
-    RINGSHARD_CHECK(error == cudaSuccess, "GPU ", device_.index(), ", found before ", what, " ",
-                    number, " of group ", name_, ": ", cudaGetErrorString(error),
-                    ". An earlier kernel failed; CUDA_LAUNCH_BLOCKING=1 shows which");
+    RINGSHARD_CHECK(error == cudaSuccess,
+                    "GPU {}, found before {} {} of group {}: {}. An earlier kernel failed; "
+                    "CUDA_LAUNCH_BLOCKING=1 shows which",
+                    device_.index(), what, number, name_, cudaGetErrorString(error));
     leave_multiprocessors(most_of_nccl);
     return Pending(std::make_unique<EventCompletion>(*this, std::move(tensors), std::move(end)));
 }
@@ -190,12 +191,12 @@ void NcclCommunicator::throw_if_a_peer_is_lost() {
         result == ncclInProgress)
         return;
     const std::lock_guard lock(mutex_);
-    const std::string operation =
-        under_way_.empty() ? "between operations"
-                           : concat(under_way_.front().what, " ", under_way_.front().number);
+    const std::string operation = under_way_.empty() ? "between operations"
+                                                     : format_text("{} {}", under_way_.front().what,
+                                                                   under_way_.front().number);
     throw Error(ExitCode::peer_lost,
-                concat("NCCL, group ", name_, ", rank ", rank(), " of ", size(), ", ", operation,
-                       ": ", ncclGetErrorString(result), details_of(communicator_)));
+                format_text("NCCL, group {}, rank {} of {}, {}: {}{}", name_, rank(), size(),
+                            operation, ncclGetErrorString(result), details_of(communicator_)));
 }
 
 Pending NcclCommunicator::all_reduce(at::Tensor in_out) {
@@ -222,8 +223,8 @@ Pending NcclCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
 }
 
 Pending NcclCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
-    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0, "an all-to-all of ",
-                    in.numel(), " elements over ", size(), " ranks");
+    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0,
+                    "an all-to-all of {} elements over {} ranks", in.numel(), size());
     return start("all-to-all", {out, in}, [&] {
         const size_t count = count_of(in) / static_cast<size_t>(size());
         const ncclDataType_t type = nccl_type_of(in);

@@ -49,7 +49,7 @@ void add(std::byte* into, const std::byte* from, size_t bytes, at::ScalarType ty
         case at::kInt: return add_ints(as<uint32_t>(into), as<uint32_t>(from), bytes / 4);
         case at::kLong: return add_longs(as<uint64_t>(into), as<uint64_t>(from), bytes / 8);
         case at::kByte: return add_bytes(as<uint8_t>(into), as<uint8_t>(from), bytes);
-        default: RINGSHARD_CHECK(false, "no sums of type ", c10::toString(type));
+        default: RINGSHARD_CHECK(false, "no sums of type {}", c10::toString(type));
     }
 }
 

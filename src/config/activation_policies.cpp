@@ -35,10 +35,12 @@ std::string ActivationPolicies::why_not(int64_t num_blocks) const {
     if (is_automatic()) return {};
     const int64_t counted = counted_blocks(*this);
     if (counted > num_blocks)
-        return concat("names ", counted, " blocks, and the model has ", num_blocks);
+        return format_text("names {} blocks, and the model has {}", counted, num_blocks);
     if (counted < num_blocks && runs_.back().blocks)
-        return concat("names ", counted, " blocks, and the model has ", num_blocks,
-                      ": leave the last number out, and the last policy is that of all others");
+        return format_text(
+            "names {} blocks, and the model has {}: leave the last number out, and the last policy "
+            "is that of all others",
+            counted, num_blocks);
     return {};
 }
 
@@ -56,7 +58,8 @@ std::string to_text(const ActivationPolicies& policies) {
     if (policies.is_automatic()) return automatic_name;
     std::vector<std::string> parts;
     for (const auto& [policy, blocks] : policies.runs())
-        parts.push_back(blocks ? concat(write_value(policy), ':', *blocks) : write_value(policy));
+        parts.push_back(blocks ? format_text("{}:{}", write_value(policy), *blocks)
+                               : write_value(policy));
     return join(parts, ",");
 }
 
@@ -68,7 +71,7 @@ std::string describe(const ActivationPolicies& policies, int64_t num_blocks) {
         left -= blocks;
         const bool is_first = parts.empty();
         if (blocks > 0)
-            parts.push_back(concat(blocks, is_first ? concat(" of ", num_blocks, " blocks") : "",
+            parts.push_back(concat(blocks, is_first ? format_text(" of {} blocks", num_blocks) : "",
                                    blocks == 1 && !is_first ? " keeps " : " keep ",
                                    write_value(policy)));
     }

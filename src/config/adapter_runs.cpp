@@ -51,7 +51,7 @@ struct NamedSettings {
 };
 
 std::string place_of(const std::string& file, const std::string& adapter) {
-    return concat(file, ", adapter ", adapter);
+    return format_text("{}, adapter {}", file, adapter);
 }
 
 // The settings of the job, with those of the adapter in their place.
@@ -59,11 +59,12 @@ Resolution resolve_one(const OptionTable& table, const Settings& job, const Name
                        const std::string& file) {
     Resolution result;
     Resolver resolver(table, result);
+    const std::set<std::string> of_job{"adapters", "adapters_at_a_time", "use_peft"};
     const auto is_own = [&](const std::string& name) {
         return std::ranges::any_of(adapter.own, [&](const auto& own) { return own.first == name; });
     };
     for (const auto& [name, given] : job.given)
-        if (name != "adapters" && name != "use_peft" && !is_own(name))
+        if (!of_job.contains(name) && !is_own(name))
             resolver.take({{name, given.text, given.origin}});
     const Origin origin{Strength::command_line, place_of(file, adapter.name)};
     for (const auto& [name, text] : adapter.own) resolver.take({{name, text, origin}});
@@ -137,12 +138,11 @@ std::optional<std::string> why_not_own(const OptionTable& table, const std::stri
     if (std::ranges::find(own_settings, name) != own_settings.end()) return std::nullopt;
     if (table.find(name) == nullptr && table.find_alias(name) == nullptr &&
         table.find_block(name) == nullptr)
-        return concat("there is no setting of this name; an adapter may have ",
-                      join({own_settings.begin(), own_settings.end()}, ", "));
-    return concat(
-        "adapters that train together share it; give it on the command line, or in "
-        "--config, for all of them, or train this adapter in a run of its own. An "
-        "adapter may have ",
+        return format_text("there is no setting of this name; an adapter may have {}",
+                           join({own_settings.begin(), own_settings.end()}, ", "));
+    return format_text(
+        "adapters that train together share it; give it on the command line, or in --config, for "
+        "all of them, or train this adapter in a run of its own. An adapter may have {}",
         join({own_settings.begin(), own_settings.end()}, ", "));
 }
 
@@ -153,14 +153,15 @@ void check_names(const std::vector<NamedSettings>& adapters, const std::string& 
         if (!is_good_name(adapter.name))
             problems.push_back(
                 {ExitCode::settings,
-                 concat(file, ": name = ", adapter.name,
-                        ": the name of an adapter has letters, digits, - and _ alone, since it "
-                        "names a folder and tensors")});
+                 format_text("{}: name = {}: the name of an adapter has letters, digits, - and _ "
+                             "alone, since it names a folder and tensors",
+                             file, adapter.name)});
         if (!names.insert(adapter.name).second)
             problems.push_back(
-                {ExitCode::settings, concat(file, ": name = ", adapter.name,
-                                            ": two adapters have this name; their results would "
-                                            "lie in one folder, so give each a name of its own")});
+                {ExitCode::settings,
+                 format_text("{}: name = {}: two adapters have this name; their results would lie "
+                             "in one folder, so give each a name of its own",
+                             file, adapter.name)});
     }
 }
 
@@ -183,8 +184,8 @@ void settle_adapters(const OptionTable& table, Resolution& result) {
             if (const auto why = why_not_own(table, name)) {
                 are_known = false;
                 result.problems.push_back(
-                    {ExitCode::settings,
-                     concat(name, " = ", value, " [", place_of(file, adapter.name), "]: ", *why)});
+                    {ExitCode::settings, format_text("{} = {} [{}]: {}", name, value,
+                                                     place_of(file, adapter.name), *why)});
             }
     if (!are_known || !result.problems.empty()) return;
     for (const NamedSettings& adapter : adapters.value())
@@ -200,7 +201,7 @@ std::vector<AdapterRun> adapter_runs(const Settings& job, const OptionTable& tab
     if (text.empty()) return runs;
     for (const NamedSettings& adapter : parse(text)) {
         Resolution resolved = resolve_one(table, job, adapter, "adapters");
-        RINGSHARD_CHECK(resolved.problems.empty(), resolved.problems.front().message);
+        RINGSHARD_CHECK(resolved.problems.empty(), "{}", resolved.problems.front().message);
         runs.push_back({adapter.name, std::move(resolved.settings)});
     }
     return runs;

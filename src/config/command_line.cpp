@@ -83,12 +83,12 @@ const Origin from_command_line{Strength::command_line, "command line"};
 // `before`: the boolean setting right before the word, if there is one.
 Failure unexpected(const std::string& word, const std::string& before) {
     if (!before.empty())
-        return {ExitCode::usage, concat("unexpected word '", word, "' after --", before,
-                                        " on the command line: write --", before,
-                                        " true or false, or the name alone for true")};
-    return {ExitCode::usage,
-            concat("unexpected word '", word, "' on the command line: settings are written as ",
-                   "--name value; `trainer --help` lists them")};
+        return {ExitCode::usage, format_text("unexpected word '{}' after --{} on the command line: "
+                                             "write --{} true or false, or the name alone for true",
+                                             word, before, before)};
+    return {ExitCode::usage, format_text("unexpected word '{}' on the command line: settings are "
+                                         "written as --name value; `trainer --help` lists them",
+                                         word)};
 }
 
 // A repeated flag overrides the earlier one, as scripts that end in "$@" expect.
@@ -123,7 +123,7 @@ Statements read_command_line(const OptionTable& table, const std::vector<std::st
                      .allow_unregistered()
                      .run();
     } catch (const po::error& error) {  // turns Boost's exception into a failure
-        problems.push_back({ExitCode::usage, concat("command line: ", error.what())});
+        problems.push_back({ExitCode::usage, format_text("command line: {}", error.what())});
         return {};
     }
 
@@ -172,9 +172,10 @@ Statements read_environment(const OptionTable& table, const Environment& environ
         const std::string nearest = nearest_name(name, table.all_names());
         problems.push_back(
             {ExitCode::settings,
-             concat(variable, " = ", value, " [environment]: there is no setting ", name,
-                    nearest.empty() ? "" : "; did you mean ", nearest.empty() ? "" : prefix,
-                    upper_case(nearest), "? Unset it or mend its name.")});
+             format_text(
+                 "{} = {} [environment]: there is no setting {}{}{}{}? Unset it or mend its name.",
+                 variable, value, name, nearest.empty() ? "" : "; did you mean ",
+                 nearest.empty() ? "" : prefix, upper_case(nearest))});
     }
     return statements;
 }

@@ -39,7 +39,7 @@ public:
         : block_(block.name), origin_(origin), problems_(problems) {
         origin_.strength = Strength::profile;
         default_.strength = Strength::profile;
-        default_.place = concat(origin_.place, ", DeepSpeed's default");
+        default_.place = format_text("{}, DeepSpeed's default", origin_.place);
     }
 
     DeepSpeedFile read(const ordered_json& file) {
@@ -195,7 +195,7 @@ private:
         if (!block.is_object()) return ordered_json::object();
         for (const auto& [key, value] : block.items())
             if (key != "type" && key != "params" && !is_comment(key))
-                walk(concat(name, ".", key), value);
+                walk(format_text("{}.{}", name, key), value);
         const ordered_json params = block.value("params", ordered_json::object());
         return params.is_object() ? params : ordered_json::object();
     }
@@ -222,14 +222,14 @@ private:
         problems_.push_back(complaint({path, to_text(value), origin_, block_, {}, false}, rule));
     }
     void refuse(const std::string& path, const ordered_json& value, std::string_view reason) {
-        complain(path, value, concat("is not served: ", reason));
+        complain(path, value, format_text("is not served: {}", reason));
     }
     void report_unknown(const std::string& path, const ordered_json& value) {
         const std::string nearest = nearest_deepspeed_field(path);
-        complain(
-            path, value,
-            concat("DeepSpeed has no setting of this name",
-                   nearest.empty() ? "" : "; did you mean ", nearest, nearest.empty() ? "" : "?"));
+        complain(path, value,
+                 format_text("DeepSpeed has no setting of this name{}{}{}",
+                             nearest.empty() ? "" : "; did you mean ", nearest,
+                             nearest.empty() ? "" : "?"));
     }
 
     std::string block_;

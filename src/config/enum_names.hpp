@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ringshard/config/config.hpp"
 #include "value_text.hpp"
 
 // Names of the choices, in TRL's and Accelerate's words. Older names follow the current one.

@@ -24,7 +24,7 @@ OptionTable::OptionTable() {
     add_launcher_options(*this);
     add_refused_options(*this);
     for (const Alias& alias : aliases_)
-        RINGSHARD_CHECK(find(alias.target) != nullptr, alias.name, " names ", alias.target);
+        RINGSHARD_CHECK(find(alias.target) != nullptr, "{} names {}", alias.name, alias.target);
 }
 
 namespace {
@@ -57,21 +57,23 @@ const RefusedFamily* OptionTable::find_refused_family(std::string_view name) con
 Option& OptionTable::add(Option option) {
     options_.push_back(std::move(option));
     Option& added = options_.back();
-    RINGSHARD_CHECK(option_by_name_.emplace(added.name, &added).second, added.name,
-                    " stands twice");
+    RINGSHARD_CHECK(option_by_name_.emplace(added.name, &added).second, "{} stands twice",
+                    added.name);
     return added;
 }
 
 void OptionTable::add(Alias alias) {
     aliases_.push_back(std::move(alias));
     const Alias& added = aliases_.back();
-    RINGSHARD_CHECK(alias_by_name_.emplace(added.name, &added).second, added.name, " stands twice");
+    RINGSHARD_CHECK(alias_by_name_.emplace(added.name, &added).second, "{} stands twice",
+                    added.name);
 }
 
 void OptionTable::add(Block block) {
     blocks_.push_back(std::move(block));
     const Block& added = blocks_.back();
-    RINGSHARD_CHECK(block_by_name_.emplace(added.name, &added).second, added.name, " stands twice");
+    RINGSHARD_CHECK(block_by_name_.emplace(added.name, &added).second, "{} stands twice",
+                    added.name);
 }
 
 std::vector<std::string> OptionTable::groups() const {

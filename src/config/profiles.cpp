@@ -27,7 +27,7 @@ const BuiltinProfile* find_trl_example(const std::filesystem::path& path) {
 Statements read_builtin(const OptionTable& table, const BuiltinProfile& profile,
                         Problems& problems) {
     return read_settings_text(table, std::string(profile.yaml), Strength::profile,
-                              concat("profile ", profile.name), problems);
+                              format_text("profile {}", profile.name), problems);
 }
 
 }  // namespace
@@ -47,16 +47,16 @@ Statements read_profile(const OptionTable& table, const Statement& written,
     if (std::filesystem::is_regular_file(path, ignored))
         return read_settings_file(table, path, Strength::profile, problems);
     if (const BuiltinProfile* profile = find_trl_example(path)) {
-        notes.push_back(
-            concat(written.text, " is not here: the built-in profile ", profile->name, " is used"));
+        notes.push_back(format_text("{} is not here: the built-in profile {} is used", written.text,
+                                    profile->name));
         return read_builtin(table, *profile, problems);
     }
     const std::string nearest = nearest_name(written.text, profile_names());
     problems.push_back(
         complaint(written,
-                  concat("there is no such profile or file",
-                         nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
-                         " Built in are: ", join(profile_names(), ", ")),
+                  format_text("there is no such profile or file{} Built in are: {}",
+                              nearest.empty() ? "." : format_text("; did you mean {}?", nearest),
+                              join(profile_names(), ", ")),
                   path.has_extension() ? ExitCode::missing_input : ExitCode::settings));
     return {};
 }

@@ -44,7 +44,8 @@ void Resolver::take(const Statement& statement, const std::string& name) {
     if (const Option* option = table_.find(name)) return assign(*option, statement.text, statement);
     const Alias* alias = table_.find_alias(name);
     if (alias == nullptr) return report_unknown(statement, name);
-    if (!alias->note.empty()) result_.notes.push_back(concat(alias->name, " ", alias->note));
+    if (!alias->note.empty())
+        result_.notes.push_back(format_text("{} {}", alias->name, alias->note));
 
     std::string meaning = statement.text;
     if (!alias->values.empty()) {
@@ -77,10 +78,9 @@ void Resolver::take_fsdp_words(const Statement& statement) {
             say("fsdp_sharding_strategy", word);
         else
             result_.problems.push_back(complaint(
-                statement,
-                concat("'", word,
-                       "' is not one of full_shard, shard_grad_op, no_shard, hybrid_shard, "
-                       "hybrid_shard_zero2, offload, auto_wrap")));
+                statement, format_text("'{}' is not one of full_shard, shard_grad_op, no_shard, "
+                                       "hybrid_shard, hybrid_shard_zero2, offload, auto_wrap",
+                                       word)));
     }
 }
 
@@ -97,7 +97,7 @@ std::string Resolver::name_inside_block(const Statement& statement) const {
 void Resolver::assign(const Option& option, const std::string& value, const Statement& statement) {
     const auto refuse = [&](const std::string& reason) {
         result_.broken.insert(option.name);
-        result_.problems.push_back(complaint(statement, concat("is not served: ", reason)));
+        result_.problems.push_back(complaint(statement, format_text("is not served: {}", reason)));
     };
     for (const auto& [refused, reason] : option.refused_values)
         if (lower_with_underscores(value) == lower_with_underscores(refused)) return refuse(reason);
@@ -107,7 +107,7 @@ void Resolver::assign(const Option& option, const std::string& value, const Stat
         for (const std::string& word : words)
             if (const auto found = option.refused_values.find(word);
                 found != option.refused_values.end())
-                return refuse(concat(word, ": ", found->second));
+                return refuse(format_text("{}: {}", word, found->second));
     }
     if (option.treatment == Treatment::refused) {
         bool asks_for_nothing =
@@ -122,15 +122,17 @@ void Resolver::assign(const Option& option, const std::string& value, const Stat
 
 void Resolver::report_unknown(const Statement& statement, const std::string& name) {
     if (const RefusedFamily* family = table_.find_refused_family(name)) {
-        result_.problems.push_back(complaint(statement, concat("is not served: ", family->reason)));
+        result_.problems.push_back(
+            complaint(statement, format_text("is not served: {}", family->reason)));
         return;
     }
     const std::string nearest = nearest_name(statement.name, table_.all_names());
     const std::string where = statement.block.empty() ? "" : " in " + statement.block;
     result_.problems.push_back(complaint(
-        statement, concat("there is no setting of this name", where,
-                          nearest.empty() ? "; `trainer --help all` lists them" : "; did you mean ",
-                          nearest, nearest.empty() ? "" : "?")));
+        statement,
+        format_text("there is no setting of this name{}{}{}{}", where,
+                    nearest.empty() ? "; `trainer --help all` lists them" : "; did you mean ",
+                    nearest, nearest.empty() ? "" : "?")));
 }
 
 // Reports different values of equal strength for one setting (`bf16: true` and `mixed_precision:
@@ -152,12 +154,13 @@ void Resolver::report_contradictions() {
             result_.broken.insert(option.name);
             result_.problems.push_back(
                 {ExitCode::settings,
-                 concat(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place,
-                        "] and ", b.statement.name, " = ", b.statement.text, " [",
-                        b.statement.origin.place, "] contradict each other: both set ", option.name,
-                        a.statement.binds || b.statement.binds
-                            ? "; leave one out, or write \"auto\" in the DeepSpeed file"
-                            : "; leave one out")});
+                 format_text("{} = {} [{}] and {} = {} [{}] contradict each other: both set {}{}",
+                             a.statement.name, a.statement.text, a.statement.origin.place,
+                             b.statement.name, b.statement.text, b.statement.origin.place,
+                             option.name,
+                             a.statement.binds || b.statement.binds
+                                 ? "; leave one out, or write \"auto\" in the DeepSpeed file"
+                                 : "; leave one out")});
         }
     }
 }
@@ -181,15 +184,16 @@ void Resolver::set(const Assignment& assignment) {
                 option.minimum &&
                 (option.minimum_excluded ? *number <= *option.minimum : *number < *option.minimum);
             if (is_low)
-                return break_off(concat("must be ",
-                                        option.minimum_excluded ? "above " : "at least ",
-                                        shortest(*option.minimum)));
+                return break_off(format_text("must be {}{}",
+                                             option.minimum_excluded ? "above " : "at least ",
+                                             shortest(*option.minimum)));
             const bool is_high =
                 option.maximum &&
                 (option.maximum_excluded ? *number >= *option.maximum : *number > *option.maximum);
             if (is_high)
-                return break_off(concat("must be ", option.maximum_excluded ? "below " : "at most ",
-                                        shortest(*option.maximum)));
+                return break_off(format_text("must be {}{}",
+                                             option.maximum_excluded ? "below " : "at most ",
+                                             shortest(*option.maximum)));
         }
     }
     const std::string written =
@@ -225,7 +229,7 @@ void Resolver::report_accepted() {
             add_idle(option.name, option.reason);
     }
     for (const auto& [reason, names] : idle_)
-        result_.notes.push_back(concat(join(names, ", "), ": not needed, ", reason));
+        result_.notes.push_back(format_text("{}: not needed, {}", join(names, ", "), reason));
     if (decays_everything_there_ && result_.settings.values.training.weight_decay > 0)
         result_.notes.push_back(
             "weight_decay: the optimizer of a DeepSpeed file decays biases and norms as well; here "

@@ -51,8 +51,8 @@ public:
         const json& value = content_[name];
         const double number = value.is_number() ? value.get<double>() : -1;
         if (std::isfinite(number) && (number > 0 || (number == 0 && may_be_0))) return number;
-        complain(concat(name, " = ", value.dump(), ": must be a number ",
-                        may_be_0 ? "that is not below 0" : "above 0"));
+        complain(format_text("{} = {}: must be a number {}", name, value.dump(),
+                             may_be_0 ? "that is not below 0" : "above 0"));
         return otherwise;
     }
     int64_t steps(const char* name) {
@@ -60,7 +60,7 @@ public:
         if (value.is_number_integer() && value.get<int64_t>() >= 0 &&
             value.get<int64_t>() <= most_steps)
             return value.get<int64_t>();
-        complain(concat(name, " = ", value.dump(), ": must be a whole number of steps"));
+        complain(format_text("{} = {}: must be a whole number of steps", name, value.dump()));
         return 0;
     }
     Course course(const char* name, Course otherwise) {
@@ -69,23 +69,24 @@ public:
         if (value == "linear") return Course::linear;
         if (value == "cosine") return Course::cosine;
         if (value == "1-sqrt") return Course::root;
-        complain(concat(name, " = ", value.dump(), ": must be linear, cosine or 1-sqrt"));
+        complain(format_text("{} = {}: must be linear, cosine or 1-sqrt", name, value.dump()));
         return otherwise;
     }
     Course deepspeed_warmup() {
         if (!has("warmup_type") || content_["warmup_type"] == "log") return Course::logarithm;
         if (content_["warmup_type"] != "linear")
-            complain(concat("warmup_type = ", content_["warmup_type"].dump(),
-                            ": must be log or linear"));
+            complain(format_text("warmup_type = {}: must be log or linear",
+                                 content_["warmup_type"].dump()));
         return Course::linear;
     }
     void check_keys(Schedule schedule) {
         const std::vector<std::string> known = keys_of(schedule);
         for (const auto& [key, value] : content_.items())
             if (std::ranges::count(known, key) == 0)
-                complain(concat("the schedule ", write_value(schedule), " does not take ", key,
-                                known.empty() ? "; it takes no further settings"
-                                              : "; it takes " + join(known, ", ")));
+                complain(format_text("the schedule {} does not take {}{}", write_value(schedule),
+                                     key,
+                                     known.empty() ? "; it takes no further settings"
+                                                   : "; it takes " + join(known, ", ")));
     }
     void complain(std::string rule) {
         if (!failure_) failure_ = Failure{ExitCode::settings, std::move(rule)};
@@ -100,9 +101,10 @@ private:
 void read_lowest(Reader& reader, const TrainingSettings& training, ScheduleSettings& settings) {
     const bool as_rate = reader.has("min_lr");
     if (as_rate == reader.has("min_lr_rate"))
-        reader.complain(concat("the schedule ", write_value(training.lr_scheduler_type),
-                               " needs min_lr (a learning rate) or min_lr_rate (a share of "
-                               "learning_rate), and not both"));
+        reader.complain(
+            format_text("the schedule {} needs min_lr (a learning rate) or min_lr_rate (a share of "
+                        "learning_rate), and not both",
+                        write_value(training.lr_scheduler_type)));
     settings.lowest_share = reader.number("min_lr_rate", 0);
     if (as_rate && training.learning_rate > 0)
         settings.lowest_share = reader.number("min_lr", 0) / training.learning_rate;
@@ -118,9 +120,10 @@ void read_deepspeed(Reader& reader, const TrainingSettings& training, ScheduleSe
     if (!reader.has("total_num_steps")) return;
     settings.total_num_steps = reader.steps("total_num_steps");
     if (training.max_steps > 0 && training.max_steps != *settings.total_num_steps)
-        reader.complain(concat("total_num_steps = ", *settings.total_num_steps,
-                               ": must be max_steps = ", training.max_steps,
-                               ", or left out: the rate has to reach its end with the run"));
+        reader.complain(
+            format_text("total_num_steps = {}: must be max_steps = {}, or left out: the rate has "
+                        "to reach its end with the run",
+                        *settings.total_num_steps, training.max_steps));
 }
 
 void read_stable_decay(Reader& reader, ScheduleSettings& settings) {
@@ -158,8 +161,8 @@ Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& traini
     settings.power = reader.number("power", settings.power);
     settings.last_rate = reader.number("lr_end", settings.last_rate);
     if (schedule == Schedule::polynomial && training.learning_rate <= settings.last_rate)
-        reader.complain(concat("lr_end = ", settings.last_rate,
-                               ": must be below learning_rate = ", training.learning_rate));
+        reader.complain(format_text("lr_end = {}: must be below learning_rate = {}",
+                                    settings.last_rate, training.learning_rate));
     if (reader.has("timescale")) settings.timescale = reader.number("timescale", 1, false);
     if (schedule == Schedule::cosine_with_min_lr || schedule == Schedule::cosine_warmup_with_min_lr)
         read_lowest(reader, training, settings);

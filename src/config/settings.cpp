@@ -29,10 +29,10 @@ namespace {
 void give(Settings& settings, const std::string& name, const Settings::Given& given,
           const OptionTable& table) {
     const Option* option = table.find(name);
-    RINGSHARD_CHECK(option != nullptr, name);
+    RINGSHARD_CHECK(option != nullptr, "{}", name);
     if (option->treatment == Treatment::served) {
         const Rule broken = option->read(given.text, settings.values);
-        RINGSHARD_CHECK(!broken, name, " = ", given.text, " ", *broken);
+        RINGSHARD_CHECK(!broken, "{} = {} {}", name, given.text, *broken);
     }
     settings.given[name] = given;
 }
@@ -92,18 +92,19 @@ std::string print_yaml(const Settings& settings, const OptionTable& table) {
         if (option.treatment == Treatment::accepted && !is_given) continue;
         if (option.group != group) {
             group = option.group;
-            lines += concat(lines.empty() ? "" : "\n", "# ", group, "\n");
+            lines += format_text("{}# {}\n", lines.empty() ? "" : "\n", group);
         }
         const Origin origin = settings.origin_of(option.name);
         const std::string line =
-            concat(option.name, ": ", yaml_value(option, value_of(option, settings)));
+            format_text("{}: {}", option.name, yaml_value(option, value_of(option, settings)));
         const std::string padding(line.size() < 44 ? 44 - line.size() : 1, ' ');
         const bool has_effect = option.treatment == Treatment::served;
         const bool is_said = origin.strength >= Strength::config_file ||
                              (is_given && !stands_in_profile(origin, settings));
         const bool is_live = has_effect && is_said;
-        lines += concat(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place,
-                        has_effect ? "" : ": no effect, " + option.reason, "\n");
+        lines += format_text("{}{}{}{}{}{}\n", is_live ? "" : "# ", line, padding,
+                             is_live ? "  # " : "# ", origin.place,
+                             has_effect ? "" : ": no effect, " + option.reason);
     }
     return lines;
 }

@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 namespace {
 
 Origin origin(Strength strength, const std::string& called, const YAML::Node& node) {
-    return {strength, concat(called, ":", node.Mark().line + 1)};
+    return {strength, format_text("{}:{}", called, node.Mark().line + 1)};
 }
 
 void read_mapping(const OptionTable& table, const YAML::Node& mapping, Strength strength,
@@ -55,14 +55,16 @@ Statements read_settings_text(const OptionTable& table, const std::string& yaml,
         const YAML::Node root = YAML::Load(yaml);
         if (root.IsNull()) return statements;
         if (!root.IsMap()) {
-            problems.push_back({ExitCode::settings,
-                                concat(called, ": must hold lines such as `learning_rate: 2e-5`")});
+            problems.push_back(
+                {ExitCode::settings,
+                 format_text("{}: must hold lines such as `learning_rate: 2e-5`", called)});
             return statements;
         }
         read_mapping(table, root, strength, called, {}, statements);
     } catch (const YAML::Exception& error) {  // turns the library's exception into a failure
-        problems.push_back({ExitCode::settings, concat(called, ":", error.mark.line + 1,
-                                                       ": is not readable YAML: ", error.msg)});
+        problems.push_back(
+            {ExitCode::settings, format_text("{}:{}: is not readable YAML: {}", called,
+                                             error.mark.line + 1, error.msg)});
     }
     return statements;
 }
@@ -73,7 +75,7 @@ Statements read_settings_file(const OptionTable& table, const std::filesystem::p
     if (!yaml) {
         problems.push_back(
             {ExitCode::missing_input,
-             concat(file.string(), ": there is no such file, or it cannot be read")});
+             format_text("{}: there is no such file, or it cannot be read", file.string())});
         return {};
     }
     return read_settings_text(table, *yaml, strength, file.string(), problems);
@@ -96,8 +98,8 @@ std::optional<BlockContent> read_block(const Statement& written, Problems& probl
     }
     auto mapping = parse_json<ordered_json>(content);
     if (!mapping || !mapping.value().is_object()) {
-        const std::string why = mapping ? "" : concat(", and ", mapping.failure().message);
-        problems.push_back(complaint(written, concat("must be a mapping, as JSON", why)));
+        const std::string why = mapping ? "" : format_text(", and {}", mapping.failure().message);
+        problems.push_back(complaint(written, format_text("must be a mapping, as JSON{}", why)));
         return std::nullopt;
     }
     return BlockContent{std::move(mapping.value()), std::move(origin)};

@@ -25,7 +25,8 @@ using Problems = std::vector<Failure>;
 // Formats "learning_rate = fast [command line]: must be a number".
 inline Failure complaint(const Statement& about, const std::string& rule,
                          ExitCode code = ExitCode::settings) {
-    return {code, concat(about.name, " = ", about.text, " [", about.origin.place, "]: ", rule)};
+    return {code,
+            format_text("{} = {} [{}]: {}", about.name, about.text, about.origin.place, rule)};
 }
 
 }  // namespace ringshard::config

@@ -45,7 +45,7 @@ std::vector<NamedTexts> runs_of_grid(const YAML::Node& grid) {
         const std::string name = to_text(entry.first);
         const std::vector<std::string> values = texts_of(entry.second, name);
         if (runs.size() * values.size() > most_runs)
-            refuse(grid, concat("grid: makes more than ", most_runs, " runs"));
+            refuse(grid, format_text("grid: makes more than {} runs", most_runs));
         std::vector<NamedTexts> longer;
         for (const NamedTexts& run : runs)
             for (const std::string& value : values) {
@@ -113,13 +113,15 @@ std::string draw_one(const YAML::Node& from, const std::string& name, Draw& draw
     if (kind == "uniform") return rounded(draw.between(low, high));
     constexpr double most = 1e15;  // double represents whole numbers exactly up to here
     if (kind == "integer" && (low < -most || high > most))
-        refuse(written, name + ": integer wants numbers up to 1e15");
+        refuse(written, name + ": integer takes numbers up to 1e15");
     if (kind == "integer")
         return concat(static_cast<int64_t>(std::floor(draw.between(low, high + 1))));
     if (kind != "log_uniform")
-        refuse(from, concat(name, ": there is no ", kind,
-                            "; give uniform, log_uniform or integer, or a list of values"));
-    if (low <= 0) refuse(written, name + ": log_uniform wants numbers above 0");
+        refuse(from,
+               format_text(
+                   "{}: there is no {}; give uniform, log_uniform or integer, or a list of values",
+                   name, kind));
+    if (low <= 0) refuse(written, name + ": log_uniform takes numbers above 0");
     return rounded(std::exp(draw.between(std::log(low), std::log(high))));
 }
 
@@ -129,10 +131,10 @@ std::vector<NamedTexts> runs_of_random(const YAML::Node& random) {
         random["count"] ? read_whole_number(random["count"].Scalar()).value_or(0) : 0;
     const auto seed = random["seed"] ? read_whole_number(random["seed"].Scalar()) : 0;
     if (count < 1 || count > static_cast<int64_t>(most_runs))
-        refuse(random, concat("random: count must be from 1 to ", most_runs));
+        refuse(random, format_text("random: count must be from 1 to {}", most_runs));
     if (!seed) refuse(random, "random: seed must be a whole number");
     if (!over || !over.IsMap() || over.size() == 0)
-        refuse(random, "random: `over` must name settings, each with what to draw from");
+        refuse(random, "random: `over` must name settings, each with a distribution or a list");
     Draw draw(static_cast<uint64_t>(*seed));
     std::vector<NamedTexts> runs;
     for (int64_t i = 0; i < count; ++i) {
@@ -168,8 +170,7 @@ Sweep sweep_of(const YAML::Node& root, const std::string& called) {
         else
             refuse(entry.first, key + ": a sweep has name, settings, and grid, list or random");
     }
-    if (kinds != 1)
-        refuse(root, "must say in what the runs differ by one of grid, list and random");
+    if (kinds != 1) refuse(root, "must define the runs by one of grid, list and random");
     const bool is_folder_name = !sweep.name.empty() && sweep.name != "." && sweep.name != ".." &&
                                 sweep.name.find('/') == std::string::npos;
     if (!is_folder_name) refuse(root, "name: must be the name of a folder");
@@ -181,13 +182,14 @@ Sweep sweep_of(const YAML::Node& root, const std::string& called) {
 Expected<Sweep> read_sweep(const std::filesystem::path& file) {
     const auto yaml = read_file(file);
     if (!yaml)
-        return Failure{ExitCode::missing_input,
-                       concat(file.string(), ": there is no such file, or it cannot be read")};
+        return Failure{
+            ExitCode::missing_input,
+            format_text("{}: there is no such file, or it cannot be read", file.string())};
     try {
         return sweep_of(YAML::Load(*yaml), file.stem());
     } catch (const YAML::Exception& error) {  // turns it into a failure
         return Failure{ExitCode::settings,
-                       concat(file.string(), ":", error.mark.line + 1, ": ", error.msg)};
+                       format_text("{}:{}: {}", file.string(), error.mark.line + 1, error.msg)};
     }
 }
 

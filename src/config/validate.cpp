@@ -213,8 +213,9 @@ public:
                 "offloaded activations take no memory that auto could divide; name a policy, or "
                 "leave one out");
         if (training.cuda_graphs)
-            complain({"activation_policy", "cuda_graphs"},
-                     "a plan does not know what recordings keep; name a policy, or leave one out");
+            complain(
+                {"activation_policy", "cuda_graphs"},
+                "a plan does not count the memory of recordings; name a policy, or leave one out");
     }
 
 private:
@@ -238,9 +239,9 @@ void RuleReport::complain(const std::vector<std::string>& names, const std::stri
             continue;
         }
         values.push_back(
-            concat(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
+            format_text("{} = {} [{}]", name, given->second.text, given->second.origin.place));
     }
-    problems_.push_back({ExitCode::settings, concat(join(values, ", "), ": ", rule)});
+    problems_.push_back({ExitCode::settings, format_text("{}: {}", join(values, ", "), rule)});
 }
 
 void check_together(Settings& settings, const std::set<std::string>& broken, Problems& problems) {

@@ -19,7 +19,13 @@ void check_taken_from_weights(RuleReport& report) {
 
 void check_joint_adapters(RuleReport& report) {
     const Config& config = report.settings().values;
-    if (config.adapter.adapters.empty()) return;
+    if (config.adapter.adapters.empty()) {
+        if (config.adapter.adapters_at_a_time)
+            report.complain({"adapters_at_a_time", "adapters"},
+                            "has a meaning with several adapters only: give adapters, or leave it "
+                            "out");
+        return;
+    }
     const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
         if (is_asked_for) report.complain({name, "adapters"}, why);
     };
@@ -33,23 +39,9 @@ void check_joint_adapters(RuleReport& report) {
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");
     const EvaluationSettings& evaluation = config.evaluation;
-    const char* const no_best =
-        "the best step of each adapter is another one, and a checkpoint has all of them; leave "
-        "it out, and choose by eval_loss in OUTPUT_DIR/NAME/metrics.jsonl: trainer export "
-        "writes the adapters of a checkpoint";
-    refuse(evaluation.load_best_model_at_end, "load_best_model_at_end", no_best);
-    refuse(!evaluation.metric_for_best_model.empty(), "metric_for_best_model", no_best);
-    refuse(config.checkpoint.save_strategy == SaveStrategy::best, "save_strategy", no_best);
-    refuse(evaluation.early_stopping_patience.has_value(), "early_stopping_patience",
-           "an adapter ends after a number of steps that is known at the start; leave it out, "
-           "or train the adapter in a run of its own");
     refuse(!evaluation.eval_prompts.empty(), "eval_prompts",
            "an evaluation generates texts of one model; leave it out, or train the adapter in "
            "a run of its own");
-    refuse(config.checkpoint.save_strategy == SaveStrategy::epoch, "save_strategy",
-           "adapters have epochs of their own; give steps or no");
-    refuse(config.logging.logging_strategy == Interval::epoch, "logging_strategy",
-           "adapters have epochs of their own; give steps or no");
     refuse(
         config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
         "each adapter is written into its folder when it ends, and trainer export writes those of "

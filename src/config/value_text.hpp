@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/activation_policies.hpp"
 #include "ringshard/config/option.hpp"
 
 // Formats and parses values. Parsing returns the broken rule, or nothing.

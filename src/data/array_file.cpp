@@ -61,8 +61,9 @@ void advise(const std::byte* begin, uint64_t bytes, int advice) {
 }  // namespace
 
 Failure damaged_data(const std::filesystem::path& file, const std::string& what) {
-    return {ExitCode::bad_data, concat(file.string(), ": ", what,
-                                       ": the file is damaged; remove it, and it is made again")};
+    return {ExitCode::bad_data,
+            format_text("{}: {}: the file is damaged; remove it, and it is made again",
+                        file.string(), what)};
 }
 
 Expected<ArrayFile> ArrayFile::map(const std::filesystem::path& file) {
@@ -82,7 +83,7 @@ Expected<ArrayFile> ArrayFile::map(const std::filesystem::path& file) {
     if (address == nullptr) return refuse(" is no prepared data: it is too short");
     if (address == MAP_FAILED)
         return Failure{ExitCode::io,
-                       concat(file.string(), ": cannot be mapped: ", std::strerror(why))};
+                       format_text("{}: cannot be mapped: {}", file.string(), std::strerror(why))};
 
     ArrayFile mapped;
     mapped.name_ = file;
@@ -93,7 +94,7 @@ Expected<ArrayFile> ArrayFile::map(const std::filesystem::path& file) {
         return refuse(" is no prepared data of this version of the program");
     if (start.file_bytes != size || !is_inside(sizeof(start), 0, start.table_offset) ||
         start.table_offset > size)
-        return refuse(" is not whole: it has another size than its head says");
+        return refuse(" is not whole: its size differs from the one in its header");
     const std::string_view table(static_cast<const char*>(address) + start.table_offset,
                                  size - start.table_offset);
     if (start.hash != hash_of_table(table, start))
@@ -128,14 +129,15 @@ Expected<uint64_t> ArrayFile::sum_checked(uint64_t first, uint64_t last) const {
     for (uint64_t i = first; i < last; ++i) {
         const Chunk chunk = list[i];
         if (!is_inside(chunk.offset, chunk.bytes, chunks_offset_))
-            return damaged_data(
-                name_, concat("its list of hashes, at byte ", chunks_offset_ + i * sizeof(Chunk)));
+            return damaged_data(name_, format_text("its list of hashes, at byte {}",
+                                                   chunks_offset_ + i * sizeof(Chunk)));
         if (i + 1 < last && is_inside(list[i + 1].offset, list[i + 1].bytes, chunks_offset_))
             advise(mapping_.get() + list[i + 1].offset, list[i + 1].bytes, MADV_WILLNEED);
         const std::byte* bytes = mapping_.get() + chunk.offset;
         if (XXH3_64bits(bytes, chunk.bytes) != chunk.hash)
-            return damaged_data(name_, concat("the ", chunk.bytes, " bytes from byte ",
-                                              chunk.offset, " on are not those that were written"));
+            return damaged_data(
+                name_, format_text("the {} bytes from byte {} on are not those that were written",
+                                   chunk.bytes, chunk.offset));
         advise(bytes, chunk.bytes, MADV_DONTNEED);
         sum += summand_of(chunk);
     }

@@ -68,7 +68,8 @@ Expected<ArrayFileWriter> ArrayFileWriter::join(const std::filesystem::path& fil
 std::optional<Failure> ArrayFileWriter::write(const std::string& array, uint64_t at,
                                               std::span<const std::byte> bytes) {
     const auto place = std::ranges::find(layout_.arrays, array, &ArrayPlace::name);
-    RINGSHARD_CHECK(place != layout_.arrays.end() && at + bytes.size() <= place->bytes, array);
+    RINGSHARD_CHECK(place != layout_.arrays.end() && at + bytes.size() <= place->bytes, "{}",
+                    array);
     const uint64_t offset = place->offset + at;
     for (size_t done = 0; done < bytes.size(); done += largest_chunk) {
         const auto part = bytes.subspan(done, std::min(bytes.size() - done, largest_chunk));

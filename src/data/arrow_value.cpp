@@ -104,8 +104,9 @@ Expected<Value> value_of(const arrow::Array& array, int64_t i) {
         }
         default: break;
     }
-    return Failure{ExitCode::bad_data, concat("has the type ", array.type()->ToString(),
-                                              ", which is not text, number, list or object")};
+    return Failure{ExitCode::bad_data,
+                   format_text("has the type {}, which is not text, number, list or object",
+                               array.type()->ToString())};
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ Expected<Value> row_of(const arrow::RecordBatch& batch, int64_t row,
         auto value = value_of(*batch.column(column), row);
         if (!value)
             return Failure{ExitCode::bad_data,
-                           concat("column ", name, " ", value.failure().message)};
+                           format_text("column {} {}", name, value.failure().message)};
         columns.emplace_back(name, std::move(value).value());
     }
     return Value(std::move(columns));
@@ -152,7 +153,8 @@ Expected<Value> row_of(const arrow::RecordBatch& batch, int64_t row,
 
 Failure arrow_failure(const std::string& file, const arrow::Status& status) {
     const bool is_io = status.IsIOError() && status.detail() != nullptr;
-    return {is_io ? ExitCode::io : ExitCode::bad_data, concat(file, ": ", status.message())};
+    return {is_io ? ExitCode::io : ExitCode::bad_data,
+            format_text("{}: {}", file, status.message())};
 }
 
 }  // namespace ringshard::data

@@ -72,10 +72,11 @@ Expected<std::string> describe(const TokenizedShare& share, const WorkList& work
                 if (!opened) return opened.failure();
                 file = std::move(opened).value();
             }
-            lines += concat(place_of_row(*file, work.files[part.file],
-                                         work.slices[part.file].places_before + before +
-                                             share.bad_rows[bad].row),
-                            ": ", share.bad_rows[bad].what, "\n");
+            lines += format_text("{}: {}\n",
+                                 place_of_row(*file, work.files[part.file],
+                                              work.slices[part.file].places_before + before +
+                                                  share.bad_rows[bad].row),
+                                 share.bad_rows[bad].what);
         }
         before += std::max<int64_t>(0, share.num_rows[i]);
     }
@@ -98,8 +99,9 @@ comm::AgreedFailure refuse(TokenizedShare& share, const WorkList& work, int64_t 
     if (group.rank() == root) {
         const auto line = describe(share, work, 1, before);
         const std::string how_many =
-            allowed == 0 ? ""
-                         : concat(" (more than skip_bad_rows = ", allowed, " rows cannot be used)");
+            allowed == 0
+                ? ""
+                : format_text(" (more than skip_bad_rows = {} rows cannot be used)", allowed);
         failure = line ? Failure{ExitCode::bad_data, split(line.value(), '\n').front() + how_many}
                        : line.failure();
     }
@@ -131,7 +133,7 @@ std::optional<comm::AgreedFailure> judge_bad_rows(TokenizedShare& share, const W
         for (const std::string& line : split(some, '\n'))
             if (!line.empty()) warnings.push_back("left out: " + line);
     if (total > most_told)
-        warnings.push_back(concat("left out: ", total - most_told, " more rows"));
+        warnings.push_back(format_text("left out: {} more rows", total - most_told));
     return std::nullopt;
 }
 

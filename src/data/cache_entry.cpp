@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iomanip>
+#include <sstream>
 #include <utility>
 
 #include "ringshard/comm/agree.hpp"
@@ -103,8 +104,8 @@ Expected<CacheEntry> CacheEntry::claim(const fs::path& file) {
     if (lock < 0) return io_failure(lock_of(file), "cannot be made");
     CacheEntry entry(file, {}, lock);
     take_lock(lock, LOCK_EX);
-    std::string work =
-        concat(file.string(), making, comm::host_name(), '-', std::string(own_letters, 'X'));
+    std::string work = format_text("{}{}{}-{}", file.string(), making, comm::host_name(),
+                                   std::string(own_letters, 'X'));
     if (mkdtemp(work.data()) == nullptr) return io_failure(work, "cannot be made");
     entry.work_ = work;
     return entry;

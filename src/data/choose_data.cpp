@@ -84,7 +84,7 @@ std::optional<Failure> map_columns(const config::DataSettings& data, std::vector
     const auto value = text::read_json(data.column_map);
     if (!value)
         return Failure{ExitCode::settings,
-                       concat("column_map: is no JSON: ", value.failure().message)};
+                       format_text("column_map: is no JSON: {}", value.failure().message)};
     const auto map = read_column_map(value.value(), "column_map", data.dataset_text_field);
     if (!map) return map.failure();
     for (Source& source : sources)
@@ -103,11 +103,11 @@ std::optional<Failure> choose_drawing(const config::Config& config, Preparation&
     const bool has_amounts = has(&Source::fraction) || has(&Source::weight) || has(&Source::epochs);
     const auto refuse = [](const std::string& what) { return Failure{ExitCode::settings, what}; };
     if (data.mixture_temperature && (has_amounts || preparation.sources.size() < 2))
-        return refuse(
-            concat("mixture_temperature = ", shortest(*data.mixture_temperature),
-                   ": gives the datasets of a mixture weights by their sizes, and ",
-                   has_amounts ? "these have fraction, weight or epochs" : "there is one dataset",
-                   "; leave one of them out"));
+        return refuse(format_text(
+            "mixture_temperature = {}: gives the datasets of a mixture weights by their sizes, and "
+            "{}; leave one of them out",
+            shortest(*data.mixture_temperature),
+            has_amounts ? "these have fraction, weight or epochs" : "there is one dataset"));
     const bool is_drawn = data.mixture_temperature || has(&Source::weight);
     if (data.mixture_stopping_strategy != config::StoppingStrategy::first_exhausted && !is_drawn)
         return refuse(

@@ -39,9 +39,9 @@ std::vector<int64_t> counts_by_fraction(const std::vector<double>& fractions,
 
 Failure too_many(double samples) {
     return {ExitCode::settings,
-            concat("datasets: the mixture would have about ", std::nearbyint(samples),
-                   " samples, and at most ", most_samples,
-                   " are served; give the smallest weights more, or stop with first_exhausted")};
+            format_text("datasets: the mixture would have about {} samples, and at most {} are "
+                        "served; give the smallest weights more, or stop with first_exhausted",
+                        std::nearbyint(samples), most_samples)};
 }
 
 // Takes the samples of one source after another, starting over after the last sample.
@@ -80,9 +80,10 @@ Expected<std::vector<int64_t>> drawn(const SampleChoice& choice, const std::vect
     std::vector<double> shares;
     for (size_t i = 0; i < weights.size(); ++i) {
         if (sizes[i] == 0)
-            return Failure{ExitCode::bad_data,
-                           concat("datasets: ", choice.names[i],
-                                  " has no sample to draw; leave it out of the mixture")};
+            return Failure{
+                ExitCode::bad_data,
+                format_text("datasets: {} has no sample to draw; leave it out of the mixture",
+                            choice.names[i])};
         shares.push_back(weights[i] / sum);
     }
     const double draws = expected_draws(sizes, shares, choice.drawing.stops);

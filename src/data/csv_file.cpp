@@ -20,12 +20,12 @@ constexpr std::string_view utf8_mark = "\xEF\xBB\xBF";
 constexpr uint64_t longest_record = 256U << 20U;  // a longer one has an unclosed quote
 
 Failure bad_table(const fs::path& file, const std::string& what) {
-    return {ExitCode::bad_data, concat(file.string(), ": ", what)};
+    return {ExitCode::bad_data, format_text("{}: {}", file.string(), what)};
 }
 Failure open_quote(const fs::path& file, uint64_t byte) {
-    return bad_table(file, concat("the record that begins at byte ", byte,
-                                  " has a quote (\") that is not closed; write a quote within a "
-                                  "value as two"));
+    return bad_table(file, format_text("the record that begins at byte {} has a quote (\") that is "
+                                       "not closed; write a quote within a value as two",
+                                       byte));
 }
 
 class Bytes {
@@ -59,11 +59,14 @@ struct Header {
 std::optional<Failure> name_columns(const fs::path& path, std::vector<std::string>& columns) {
     for (size_t i = 0; i < columns.size(); ++i) {
         if (!is_utf8(columns[i])) return bad_table(path, "its first line is not UTF-8");
-        if (columns[i].empty()) columns[i] = concat("Unnamed: ", i);  // as pandas does
+        if (columns[i].empty()) columns[i] = format_text("Unnamed: {}", i);  // as pandas does
         if (std::ranges::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(i),
                               columns[i]) != columns.begin() + static_cast<std::ptrdiff_t>(i))
-            return bad_table(path, concat("its first line names the column ", columns[i],
-                                          " twice; give each column a name of its own"));
+            return bad_table(
+                path,
+                format_text(
+                    "its first line names the column {} twice; give each column a name of its own",
+                    columns[i]));
     }
     return std::nullopt;
 }
@@ -121,7 +124,7 @@ public:
         return Count{rows.value(), rows.value()};
     }
     std::string place(int64_t row) const override {
-        return concat(name_.string(), ", row ", row + 1);
+        return format_text("{}, row {}", name_.string(), row + 1);
     }
     std::string cuts() const override { return places_; }
 
@@ -130,9 +133,11 @@ private:
         if (!is_utf8(record)) return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
         std::vector<std::string> values = values_of(record, separator_);
         if (values.size() > header_.columns.size())
-            return Failure{ExitCode::bad_data,
-                           concat("has ", values.size(), " values for ", header_.columns.size(),
-                                  " columns; write a value with the separator in quotes")};
+            return Failure{
+                ExitCode::bad_data,
+                format_text(
+                    "has {} values for {} columns; write a value with the separator in quotes",
+                    values.size(), header_.columns.size())};
         values.resize(header_.columns.size());
         Value::Object columns;
         for (size_t i = 0; i < values.size(); ++i) {

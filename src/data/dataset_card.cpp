@@ -58,8 +58,9 @@ Expected<Patterns> read_dataset_card(const std::filesystem::path& folder,
     try {
         return find_config(YAML::Load(readme.substr(4, end - 4)), config);
     } catch (const YAML::Exception& error) {
-        return Failure{ExitCode::bad_data, concat((folder / "README.md").string(),
-                                                  ": its head is no YAML: ", error.what())};
+        return Failure{ExitCode::bad_data,
+                       format_text("{}: its head is no YAML: {}", (folder / "README.md").string(),
+                                   error.what())};
     }
 }
 

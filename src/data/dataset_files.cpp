@@ -67,7 +67,7 @@ public:
         FoundFiles found = find_matching(folder, pattern);
         for (const fs::path& skipped : found.skipped)
             warnings_.push_back(
-                concat(skipped.string(), ": this folder cannot be read, and is left out"));
+                format_text("{}: this folder cannot be read, and is left out", skipped.string()));
         return std::move(found.files);
     }
 
@@ -98,11 +98,11 @@ public:
             if (data.empty())
                 data = files;
             else if (!files.empty())
-                warnings_.push_back(concat(
-                    folder.string(), ": ", files.front().filename().string(),
-                    files.size() > 1 ? concat(" and ", files.size() - 1, " more like it") : "",
-                    " left out beside ", data.front().filename().string(),
-                    "; name the files to read them, as ", (folder / "*").string(),
+                warnings_.push_back(format_text(
+                    "{}: {}{} left out beside {}; name the files to read them, as {}{}",
+                    folder.string(), files.front().filename().string(),
+                    files.size() > 1 ? format_text(" and {} more like it", files.size() - 1) : "",
+                    data.front().filename().string(), (folder / "*").string(),
                     files.front().extension().string()));
         }
         return data;
@@ -119,9 +119,9 @@ std::optional<Failure> check_inside(const fs::path& description, const std::stri
         std::ranges::any_of(fs::path(path), [](const fs::path& part) { return part == ".."; });
     if (!leads_out) return std::nullopt;
     return Failure{ExitCode::bad_data,
-                   concat(description.string(), ": names ", path,
-                          ", which lies outside of the dataset's folder; it has to be a path "
-                          "below it, without '..'")};
+                   format_text("{}: names {}, which lies outside of the dataset's folder; it has "
+                               "to be a path below it, without '..'",
+                               description.string(), path)};
 }
 
 Expected<Files> choose_split(const DatasetName& dataset,
@@ -130,11 +130,11 @@ Expected<Files> choose_split(const DatasetName& dataset,
     if (dataset.takes_any_split && splits.size() == 1) return splits.begin()->second;
     std::vector<std::string> names;
     for (const auto& [name, files] : splits) names.push_back(name);
-    return Failure{
-        ExitCode::missing_input,
-        concat(dataset.setting, " = ", shown_name(dataset), " has no split '", dataset.split,
-               "'; it has ", names.empty() ? "no data files" : join(names, ", "),
-               dataset.cure.empty() ? "" : ": ", dataset.cure)};
+    return Failure{ExitCode::missing_input,
+                   format_text("{} = {} has no split '{}'; it has {}{}{}", dataset.setting,
+                               shown_name(dataset), dataset.split,
+                               names.empty() ? "no data files" : join(names, ", "),
+                               dataset.cure.empty() ? "" : ": ", dataset.cure)};
 }
 
 // Groups files by a split in the name of the file or its folder; if no name has one, all are
@@ -154,12 +154,12 @@ Expected<Files> saved_files(const DatasetName& dataset, const fs::path& folder) 
     const text::Value* listed = state ? state.value().find("_data_files") : nullptr;
     if (listed == nullptr || listed->list() == nullptr)
         return Failure{ExitCode::bad_data,
-                       concat((folder / "state.json").string(), " has no list _data_files")};
+                       format_text("{} has no list _data_files", (folder / "state.json").string())};
     const text::Value* indices = state.value().find("_indices_data_files");
     if (indices != nullptr && !indices->is_null())
-        return Failure{
-            ExitCode::bad_data,
-            concat(folder.string(), " is a selection of other data; save flatten_indices() of it")};
+        return Failure{ExitCode::bad_data,
+                       format_text("{} is a selection of other data; save flatten_indices() of it",
+                                   folder.string())};
     Files files;
     for (const text::Value& entry : *listed->list())
         if (const text::Value* name = entry.find("filename"); name != nullptr && name->string()) {
@@ -202,10 +202,10 @@ Expected<Files> files_in_folder(const DatasetName& dataset, const fs::path& fold
     if (!splits.empty()) return choose_split(dataset, splits);
     const fs::path root = dataset.config.empty() ? folder : folder / dataset.config;
     if (!is_directory(root))
-        return Failure{
-            ExitCode::missing_input,
-            concat("dataset_config = ", dataset.config, ": ", folder.string(),
-                   " has neither such a configuration in its README.md nor such a folder")};
+        return Failure{ExitCode::missing_input,
+                       format_text("dataset_config = {}: {} has neither such a configuration in "
+                                   "its README.md nor such a folder",
+                                   dataset.config, folder.string())};
     return choose_split(dataset, by_split(finder.below(root), root));
 }
 
@@ -253,10 +253,11 @@ Expected<Files> find_files(const DatasetName& dataset, const HubCache& hub, cons
         const Files files = finder.matching_any("", {dataset.path});
         if (!files.empty()) return choose_split(dataset, by_split(files, root_of(path)));
         return Failure{ExitCode::missing_input,
-                       concat(dataset.setting, " = ", dataset.path, ": no file matches it")};
+                       format_text("{} = {}: no file matches it", dataset.setting, dataset.path)};
     }
-    const Failure missing{ExitCode::missing_input, concat(dataset.setting, " = ", dataset.path,
-                                                          ": there is no such file or folder")};
+    const Failure missing{
+        ExitCode::missing_input,
+        format_text("{} = {}: there is no such file or folder", dataset.setting, dataset.path)};
     if (!looks_like_repository(dataset.path)) return missing;
     auto found = find_on_hub(dataset, hub, finder);
     const bool is_missing = !found && found.failure().code == ExitCode::missing_input;
@@ -278,9 +279,9 @@ Expected<Files> find_dataset_files(const DatasetName& dataset, const HubCache& h
     for (const fs::path& file : files.value())
         if (file_exists(file) && !fs::is_regular_file(file, ignored))
             return Failure{ExitCode::bad_data,
-                           concat(dataset.setting, " = ", shown_name(dataset), ": ", file.string(),
-                                  " is not a regular file; rows are read from regular files, not "
-                                  "from pipes and devices")};
+                           format_text("{} = {}: {} is not a regular file; rows are read from "
+                                       "regular files, not from pipes and devices",
+                                       dataset.setting, shown_name(dataset), file.string())};
     return files;
 }
 

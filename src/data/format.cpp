@@ -41,13 +41,13 @@ Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings
             "assistant_only_loss = true is for conversations, and the rows are tokens already "
             "(input_ids); a column assistant_masks is used without it");
     if (settings.chooses_messages() || !settings.mask_reasoning.empty())
-        return refuse(concat(
-            !settings.roles_to_train.empty() ? "roles_to_train is for conversations"
-            : settings.train_on_last_turn_only
-                ? "train_on_last_turn_only = true is for conversations"
-                : "mask_reasoning is for conversations and texts",
-            ", and the rows are tokens already (input_ids); labels or weights beside them say what "
-            "is learned"));
+        return refuse(
+            format_text("{}, and the rows are tokens already (input_ids); labels or weights beside "
+                        "them say what is learned",
+                        !settings.roles_to_train.empty() ? "roles_to_train is for conversations"
+                        : settings.train_on_last_turn_only
+                            ? "train_on_last_turn_only = true is for conversations"
+                            : "mask_reasoning is for conversations and texts"));
     const bool has_labels = row.find("labels") != nullptr;
     const bool has_mask = row.find("completion_mask") != nullptr;
     // If the source columns of the tokens are still present, they decide like they do without
@@ -70,8 +70,9 @@ Expected<DatasetFormat> find_prompt_completion(const Value& row, const FormatSet
     const Value* prompt = row.find("prompt");
     const Value* completion = row.find("completion");
     if (completion == nullptr)
-        return refuse(concat("there is a column prompt and no column completion; the columns are ",
-                             column_names(row)));
+        return refuse(
+            format_text("there is a column prompt and no column completion; the columns are {}",
+                        column_names(row)));
     DatasetFormat format{
         .uses_completion_mask = settings.completion_only_loss.value_or(true),
         .uses_assistant_mask = settings.assistant_only_loss,
@@ -81,10 +82,10 @@ Expected<DatasetFormat> find_prompt_completion(const Value& row, const FormatSet
     } else if (prompt->string() != nullptr && completion->string() != nullptr) {
         format.form = RowForm::prompt_completion;
     } else {
-        return refuse(concat("prompt is ", prompt->kind(), " and completion is ",
-                             completion->kind(),
-                             "; both have to be text, or both lists of messages with role and "
-                             "content"));
+        return refuse(
+            format_text("prompt is {} and completion is {}; both have to be text, or both lists of "
+                        "messages with role and content",
+                        prompt->kind(), completion->kind()));
     }
     return format;
 }
@@ -96,8 +97,9 @@ Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& s
     if (messages.list() != nullptr && messages.list()->empty())
         return refuse("messages is empty; it has to hold messages with role and content");
     if (!format.is_share_gpt && !is_list_of(&messages, "role"))
-        return refuse(concat("messages is ", messages.kind(),
-                             "; it has to be a list of messages with role and content"));
+        return refuse(
+            format_text("messages is {}; it has to be a list of messages with role and content",
+                        messages.kind()));
     if (format.is_share_gpt)
         format.warnings.emplace_back(
             "the messages have from and value, which are taken as role and content; the names of "
@@ -139,7 +141,7 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
     const auto refuse_assistant_only = [&] {
         return refuse(
             "assistant_only_loss = true is for conversations with role and content, and the rows "
-            "are none; leave it out, or bring the rows into the form "
+            "are not; leave it out, or bring the rows into the form "
             R"({"messages": [{"role": ..., "content": ...}]})");
     };
     Expected<DatasetFormat> format = DatasetFormat();
@@ -158,11 +160,11 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
              is_text(row.find("output")))
         format = alpaca_format(settings);
     else if (row.find(settings.text_field) == nullptr)
-        return refuse(concat("there is no column ", settings.text_field,
-                             " (dataset_text_field), messages, prompt and completion, "
-                             "instruction and output, conversations or input_ids; the columns are ",
-                             column_names(row),
-                             R"(; column_map: {"text": "NAME"} takes one by another name)"));
+        return refuse(format_text(
+            "there is no column {} (dataset_text_field), messages, prompt and "
+            "completion, instruction and output, conversations or input_ids; the "
+            R"(columns are {}; column_map: {{"text": "NAME"}} takes one by another name)",
+            settings.text_field, column_names(row)));
     if (!format) return format;
     if (row.find("weights") != nullptr)
         format.value().warnings.emplace_back(
@@ -170,11 +172,11 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
     const RowForm form = format.value().form;
     const bool is_plain = form == RowForm::text || form == RowForm::prompt_completion;
     if (is_plain && settings.chooses_messages())
-        return refuse(concat(
-            settings.roles_to_train.empty() ? "train_on_last_turn_only = true" : "roles_to_train",
-            " is for conversations with role and content, and the rows are none; "
-            "leave it out, or bring the rows into the form "
-            R"({"messages": [{"role": ..., "content": ...}]})"));
+        return refuse(format_text(
+            "{} is for conversations with role and content, and the rows are not; "
+            R"(leave it out, or bring the rows into the form {{"messages": [{{"role": )"
+            R"(..., "content": ...}}]}})",
+            settings.roles_to_train.empty() ? "train_on_last_turn_only = true" : "roles_to_train"));
     if (settings.assistant_only_loss && (is_plain || format.value().is_share_gpt))
         return refuse_assistant_only();
     if (settings.completion_only_loss.value_or(false) &&

@@ -18,7 +18,7 @@ TextKind text_kind(const fs::path& file, const Preparation& preparation,
 
 // Formats "dataset_name = DATA: split 'train[:10%]'".
 std::string shown_split(const DatasetName& dataset) {
-    return concat(dataset.setting, " = ", shown_name(dataset), ": split '", dataset.split, "'");
+    return format_text("{} = {}: split '{}'", dataset.setting, shown_name(dataset), dataset.split);
 }
 
 // Finds the files of a source, slice by slice. Adds entries to `found`: name, number of the source,
@@ -29,7 +29,7 @@ std::optional<Failure> find_files_of(const DatasetName& dataset, size_t source, 
     const auto slices = read_splits(dataset.split);
     if (!slices)
         return Failure{slices.failure().code,
-                       concat(shown_split(dataset), ": ", slices.failure().message)};
+                       format_text("{}: {}", shown_split(dataset), slices.failure().message)};
     for (const SplitSlice& slice : slices.value()) {
         DatasetName one = dataset;
         one.split = slice.split;

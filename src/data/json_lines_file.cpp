@@ -29,7 +29,9 @@ public:
         return count;
     }
 
-    std::string place(int64_t line) const override { return concat(name_.string(), ":", line + 1); }
+    std::string place(int64_t line) const override {
+        return format_text("{}:{}", name_.string(), line + 1);
+    }
 
 private:
     template <class UseLine>

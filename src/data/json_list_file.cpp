@@ -73,12 +73,13 @@ public:
     }
 
     std::string place(int64_t item) const override {
-        return concat(name_.string(), ", item ", item + 1);
+        return format_text("{}, item {}", name_.string(), item + 1);
     }
 
     std::string cuts() const override {
         std::string numbers;
-        for (const ItemBlock& block : blocks_) numbers += concat(block.begin, " ", block.end, " ");
+        for (const ItemBlock& block : blocks_)
+            numbers += format_text("{} {} ", block.begin, block.end);
         return numbers;
     }
 

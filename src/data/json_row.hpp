@@ -16,11 +16,13 @@ public:
 
     Expected<text::Value> read(std::string_view json) const {
         auto row = text::read_json(json);
-        if (!row) return Failure{ExitCode::bad_data, concat("is no JSON: ", row.failure().message)};
+        if (!row)
+            return Failure{ExitCode::bad_data,
+                           format_text("is no JSON: {}", row.failure().message)};
         text::Value::Object* columns = row.value().object();
         if (columns == nullptr)
             return Failure{ExitCode::bad_data,
-                           concat("is ", row.value().kind(), ", where an object is needed")};
+                           format_text("is {}, where an object is needed", row.value().kind())};
         for (auto& [name, value] : *columns)
             if (std::ranges::find(wanted_, name) == wanted_.end() && !is_media_column(name))
                 value = text::Value();

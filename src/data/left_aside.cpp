@@ -58,18 +58,18 @@ std::vector<std::string> LeftAside::to_lines() const {
         std::vector<std::string> names;
         for (const auto& [unused, count] : counts_)
             if (static_cast<size_t>(unused.kind) == kind)
-                names.push_back(
-                    concat(unused.name, " (", count, " ", units[kind], count == 1 ? ")" : "s)"));
+                names.push_back(format_text("{} ({} {}{}", unused.name, count, units[kind],
+                                            count == 1 ? ")" : "s)"));
         if (names.empty()) continue;
         const size_t told = std::min(names.size(), most_told);
-        std::string line = concat(titles[kind], ": ");
+        std::string line = format_text("{}: ", titles[kind]);
         line += join({names.begin(), names.begin() + static_cast<std::ptrdiff_t>(told)}, ", ");
-        if (told < names.size()) line += concat(", and ", names.size() - told, " more");
+        if (told < names.size()) line += format_text(", and {} more", names.size() - told);
         lines.push_back(std::move(line));
     }
     if (more_ > 0)
-        lines.push_back(concat("has more names than ", most_names, " that are not used: ", more_,
-                               " further times"));
+        lines.push_back(format_text("has more names than {} that are not used: {} further times",
+                                    most_names, more_));
     return lines;
 }
 

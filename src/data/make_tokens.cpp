@@ -5,7 +5,7 @@
 #include "bad_rows.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
-#include "tokenize_blocks.hpp"
+#include "store_writer.hpp"
 
 namespace ringshard::data {
 
@@ -15,7 +15,7 @@ namespace {
 std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
                                                 const std::filesystem::path& work,
                                                 const comm::Group& group) {
-    const auto unpacked_name = [&](size_t i) { return work / concat("unpacked-", i); };
+    const auto unpacked_name = [&](size_t i) { return work / format_text("unpacked-{}", i); };
     std::optional<Failure> failure = wait_until_visible(work);  // rank 0 has created it
     std::vector<double> is_packed(files.size());
     for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
@@ -79,7 +79,7 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
     text::Value::List first_rows;
     for (const FirstRow& first : found) {
         if (first.content.is_null() && !first.wrong.empty() && !failure)
-            failure = Failure{ExitCode::bad_data, concat(first.place, ": ", first.wrong)};
+            failure = Failure{ExitCode::bad_data, format_text("{}: {}", first.place, first.wrong)};
         first_rows.emplace_back(text::Value::List{first.content, text::Value(first.place)});
     }
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
@@ -90,10 +90,11 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
         const text::Value::List& entry = *(*agreed_rows.value().list())[source].list();
         const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
         if (entry[0].is_null())
-            return comm::found_by_all(
-                {ExitCode::bad_data, concat(file->name.string(), " is empty: it has no row")});
+            return comm::found_by_all({ExitCode::bad_data, format_text("{} is empty: it has no row",
+                                                                       file->name.string())});
         const auto refuse = [&](const Failure& why) {
-            return comm::found_by_all({why.code, concat(*entry[1].string(), ": ", why.message)});
+            return comm::found_by_all(
+                {why.code, format_text("{}: {}", *entry[1].string(), why.message)});
         };
         const auto row = map_row(entry[0], tokens.mappings[source]);
         if (!row) return refuse(row.failure());
@@ -138,7 +139,7 @@ std::vector<std::string> describe_left_aside(const TokensToMake& tokens,
     std::vector<std::string> lines;
     for (size_t source = 0; source < of_all.size(); ++source)
         for (const std::string& line : of_all[source].to_lines())
-            lines.push_back(concat(tokens.names[source], " ", line));
+            lines.push_back(format_text("{} {}", tokens.names[source], line));
     return lines;
 }
 
@@ -150,14 +151,12 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
     for (size_t source = 0; source < formats.size(); ++source) {
         lines.insert(lines.end(), formats[source].warnings.begin(), formats[source].warnings.end());
         if (formats[source].form == RowForm::alpaca)
-            lines.push_back(concat(
-                tokens.names[source], " has instruction, input and output, which are taken as ",
-                encoder.has_chat_template()
-                    ? "what the user says (instruction, a line break, input) and what the "
-                      "assistant "
-                      "answers"
-                    : "a prompt in the words of Stanford's Alpaca and its completion, because "
-                      "there is no chat template"));
+            lines.push_back(format_text(
+                "{} has instruction, input and output, which are taken as {}", tokens.names[source],
+                encoder.has_chat_template() ? "what the user says (instruction, a line break, "
+                                              "input) and what the assistant answers"
+                                            : "a prompt in the words of Stanford's Alpaca and its "
+                                              "completion, because there is no chat template"));
     }
     if (encoder.finds_assistant_by_prefixes())
         lines.emplace_back(
@@ -165,162 +164,6 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
             "is learned as the text that it adds to the rendering of the messages before it");
     return lines;
 }
-
-// A count over the ranks before this one, and over all ranks. Collective over the group.
-struct Count {
-    uint64_t before = 0;
-    uint64_t total = 0;
-};
-Count count(const comm::Group& group, uint64_t mine) {
-    Count count;
-    const std::vector<int64_t> all = group.gather(static_cast<int64_t>(mine));
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-        if (static_cast<int>(rank) < group.rank()) count.before += static_cast<uint64_t>(all[rank]);
-        count.total += static_cast<uint64_t>(all[rank]);
-    }
-    return count;
-}
-
-// Writes this rank's part of the store. Collective over the group.
-class StoreWriter {
-public:
-    StoreWriter(TokenizedShare& share, const WorkList& work, const TokenSpool& spool,
-                size_t num_sources, const comm::Group& group)
-        : share_(share), work_(work), spool_(spool), group_(group), per_source_(num_sources) {}
-
-    // `about`: of the root.
-    std::optional<comm::AgreedFailure> write(const std::filesystem::path& file,
-                                             const std::string& about) {
-        const ArrayLayout layout = plan();
-        // The root creates the file before others write to it, and writes the head after they have
-        // finished.
-        std::optional<ArrayFileWriter> writer;
-        const auto open = [&](Expected<ArrayFileWriter> opened) {
-            if (!opened) return std::optional(opened.failure());
-            writer.emplace(std::move(opened).value());
-            return std::optional<Failure>();
-        };
-        std::optional<Failure> failure;
-        if (group_.is_root()) failure = open(ArrayFileWriter::begin(file, layout));
-        if (auto agreed = comm::first_failure(group_, failure)) return agreed;
-        if (!group_.is_root()) failure = open(ArrayFileWriter::join(file, layout));
-        if (!failure) failure = write_part(*writer);
-        if (auto agreed = comm::first_failure(group_, failure)) return agreed;
-        const auto sum = group_.sum(static_cast<int64_t>(writer->chunk_sum()));
-        if (group_.is_root()) failure = writer->write_head(about, static_cast<uint64_t>(sum));
-        return comm::first_failure(group_, failure);
-    }
-
-private:
-    // Agrees on the sizes. Collective over the group.
-    ArrayLayout plan() {
-        uint64_t tokens = 0;
-        uint64_t samples = 0;
-        uint64_t documents = 0;
-        has_labels_ = has_weights_ = has_documents_ = false;
-        for (SpooledBlock& block : share_.blocks) {
-            has_labels_ = has_labels_ || block.has_labels;
-            has_weights_ = has_weights_ || block.has_weights;
-            has_documents_ = has_documents_ || block.has_documents();
-        }
-        has_labels_ = group_.maximum(has_labels_ ? 1 : 0) == 1;
-        has_weights_ = group_.maximum(has_weights_ ? 1 : 0) == 1;
-        has_documents_ = group_.maximum(has_documents_ ? 1 : 0) == 1;
-        for (size_t i = 0; i < share_.blocks.size(); ++i) {
-            SpooledBlock& block = share_.blocks[i];
-            if (has_documents_) block.rest.give_documents(block.num_tokens);
-            tokens += block.num_tokens;
-            samples += block.rest.samples.size();
-            documents += block.rest.document_lengths.size();
-            per_source_[work_.files[share_.parts[i].file].source] +=
-                static_cast<double>(block.rest.samples.size());
-        }
-        per_source_ = group_.sum(per_source_);
-        tokens_ = count(group_, tokens);
-        samples_ = count(group_, samples);
-        documents_ = count(group_, documents);
-        std::vector<ArrayPlace> arrays{{"source_ends", per_source_.size() * sizeof(uint64_t)},
-                                       {"tokens", tokens_.total * sizeof(int32_t)},
-                                       {"samples", samples_.total * sizeof(Sample)}};
-        if (has_labels_) arrays.push_back({"labels", tokens_.total * sizeof(int32_t)});
-        if (has_weights_) arrays.push_back({"weights", tokens_.total * sizeof(float)});
-        if (has_documents_) {
-            arrays.push_back({"document_ends", samples_.total * sizeof(uint64_t)});
-            arrays.push_back({"document_lengths", documents_.total * sizeof(uint32_t)});
-        }
-        chunks_ = count(group_, count_chunks());
-        return {std::move(arrays), chunks_.total};
-    }
-
-    // Returns the number of chunks that write_part() makes on this rank.
-    uint64_t count_chunks() const {
-        uint64_t chunks = group_.is_root() ? chunks_of(per_source_.size() * sizeof(uint64_t)) : 0;
-        for (const SpooledBlock& block : share_.blocks) {
-            const uint64_t samples = block.rest.samples.size();
-            chunks += chunks_of(block.num_tokens * sizeof(int32_t)) * (has_labels_ ? 2 : 1) +
-                      chunks_of(samples * sizeof(Sample));
-            if (has_weights_) chunks += chunks_of(block.num_tokens * sizeof(float));
-            if (has_documents_)
-                chunks += chunks_of(samples * sizeof(uint64_t)) +
-                          chunks_of(block.rest.document_lengths.size() * sizeof(uint32_t));
-        }
-        return chunks;
-    }
-
-    // Chunks end with blocks, so they are the same at any number of ranks.
-    std::optional<Failure> write_part(ArrayFileWriter& file) {
-        if (group_.is_root()) {
-            std::vector<uint64_t> ends;
-            uint64_t end = 0;
-            for (const double number : per_source_)
-                ends.push_back(end += static_cast<uint64_t>(number));
-            if (auto failure = file.write("source_ends", 0, std::as_bytes(std::span(ends))))
-                return failure;
-        }
-        for (SpooledBlock& block : share_.blocks)
-            if (auto failure = write_block(block, file)) return failure;
-        return file.finish_part(chunks_.before);
-    }
-
-    std::optional<Failure> write_block(SpooledBlock& block, ArrayFileWriter& file) {
-        SampleList list = std::move(block.rest);
-        if (auto failure = spool_.get(block, list)) return failure;
-        if (has_labels_) list.give_labels();
-        if (has_weights_) list.give_weights();
-        for (Sample& sample : list.samples) sample.begin += tokens_.before;
-        for (uint64_t& end : list.document_ends) end += documents_.before;
-        const auto put = [&]<class T>(const char* array, const std::vector<T>& items,
-                                      uint64_t before) {
-            return file.write(array, before * sizeof(T), std::as_bytes(std::span(items)));
-        };
-        if (auto failure = put("tokens", list.tokens, tokens_.before)) return failure;
-        if (auto failure = put("samples", list.samples, samples_.before)) return failure;
-        if (has_labels_)
-            if (auto failure = put("labels", list.labels, tokens_.before)) return failure;
-        if (has_weights_)
-            if (auto failure = put("weights", list.weights, tokens_.before)) return failure;
-        if (has_documents_) {
-            if (auto failure = put("document_ends", list.document_ends, samples_.before))
-                return failure;
-            if (auto failure = put("document_lengths", list.document_lengths, documents_.before))
-                return failure;
-        }
-        tokens_.before += list.tokens.size();
-        samples_.before += list.samples.size();
-        documents_.before += list.document_lengths.size();
-        return std::nullopt;
-    }
-
-    TokenizedShare& share_;
-    const WorkList& work_;
-    const TokenSpool& spool_;
-    const comm::Group& group_;
-    std::vector<double> per_source_;  // samples over all ranks
-    Count tokens_, samples_, documents_, chunks_;
-    bool has_labels_ = false;
-    bool has_weights_ = false;
-    bool has_documents_ = false;
-};
 
 }  // namespace
 
@@ -350,7 +193,8 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     if (!encoder) return encoder.failure();
     for (std::string& line : describe_formats(tokens, formats.value(), encoder.value()))
         warnings.push_back(std::move(line));
-    auto spool = comm::agreed(group, TokenSpool::open(work / concat("spool-", group.rank())));
+    auto spool =
+        comm::agreed(group, TokenSpool::open(work / format_text("spool-{}", group.rank())));
     if (!spool) return spool.failure();
 
     const Share share = share_of(list.value().size(), group);
@@ -363,14 +207,14 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
         return failure;
     if (!tokens.format.mask_reasoning.empty() &&
         group.sum(encoder.value().num_rows_with_reasoning()) == 0)
-        warnings.push_back(concat("mask_reasoning: no row has reasoning that is learned between ",
-                                  tokens.format.mask_reasoning.front(), " and ",
-                                  tokens.format.mask_reasoning.back()));
+        warnings.push_back(
+            format_text("mask_reasoning: no row has reasoning that is learned between {} and {}",
+                        tokens.format.mask_reasoning.front(), tokens.format.mask_reasoning.back()));
     if (const int64_t merged = group.sum(done.value().merged_prompts); merged > 0)
         warnings.push_back(
-            concat("in ", merged,
-                   " rows the tokens of the prompt alone are not the beginning of those of prompt "
-                   "and completion; the completion begins where they differ"));
+            format_text("in {} rows the tokens of the prompt alone are not the beginning of those "
+                        "of prompt and completion; the completion begins where they differ",
+                        merged));
     for (std::string& line : describe_left_aside(tokens, done.value().left_aside, group))
         warnings.push_back(std::move(line));
     text::Value about = tokens.about;
@@ -379,8 +223,8 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
         largest = std::max<int64_t>(largest, block.rest.largest_token);
     about.set("largest_token", text::Value(group.maximum(largest)));
     about.set("warnings", text::to_list(warnings));
-    return StoreWriter(done.value(), list.value(), spool.value(), tokens.mappings.size(), group)
-        .write(work / "result", to_json(about));
+    return write_store(done.value(), list.value(), spool.value(), tokens.mappings.size(),
+                       work / "result", to_json(about), group);
 }
 
 }  // namespace ringshard::data

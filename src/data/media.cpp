@@ -57,10 +57,9 @@ bool holds_media(const Value& column) {
 }
 
 Failure refuse_media(const std::string& where) {
-    return {ExitCode::bad_data,
-            concat(where,
-                   ", and text alone is learned; text_only = true takes the text and leaves "
-                   "the rest aside")};
+    return {ExitCode::bad_data, format_text("{}, and text alone is learned; text_only = true takes "
+                                            "the text and leaves the rest aside",
+                                            where)};
 }
 
 std::optional<Failure> take_text(Value& messages, bool text_only, std::vector<Unused>& unused) {
@@ -75,7 +74,8 @@ std::optional<Failure> take_text(Value& messages, bool text_only, std::vector<Un
             for (const Value& part : *content.list())
                 if (kind.empty()) kind = media_of(part);
             if (!kind.empty() && !text_only)
-                return refuse_media(concat("message ", number, " holds a part of the type ", kind));
+                return refuse_media(
+                    format_text("message {} holds a part of the type {}", number, kind));
             if (!text_only) continue;
             const Unused found{Unused::Kind::media, "content of the type " + kind};
             if (!kind.empty() && std::ranges::find(unused, found) == unused.end())

@@ -34,17 +34,19 @@ Expected<MessageMarks> marks_of(const Value& message, size_t number) {
         if (value == nullptr || value->is_null()) continue;
         const auto flag = flag_of(*value);
         if (!flag)
-            return bad_row(concat("message ", number, ": ", name, " is ", value->kind(),
-                                  ", where true or false (or 1 or 0) is needed"));
+            return bad_row(
+                format_text("message {}: {} is {}, where true or false (or 1 or 0) is needed",
+                            number, name, value->kind()));
         if (marks.train && *marks.train != *flag)
-            return bad_row(concat("message ", number, ": ", first, " and ", name,
-                                  " contradict each other; keep one of them"));
+            return bad_row(
+                format_text("message {}: {} and {} contradict each other; keep one of them", number,
+                            first, name));
         marks.train = flag;
         first = name;
     }
     const Value* weight = message.find("weight");
     if (weight == nullptr || weight->is_null()) return marks;
-    const auto number_of = read_weight(*weight, concat("message ", number, ": weight"));
+    const auto number_of = read_weight(*weight, format_text("message {}: weight", number));
     if (!number_of) return number_of.failure();
     marks.weight = number_of.value();
     return marks;
@@ -227,12 +229,13 @@ bool is_message_mark(std::string_view key) {
 
 Expected<float> read_weight(const Value& value, const std::string& name) {
     if (value.real() == nullptr && value.integer() == nullptr)
-        return bad_row(concat(name, " is ", value.kind(), ", where a number is needed"));
+        return bad_row(format_text("{} is {}, where a number is needed", name, value.kind()));
     const double weight =
         value.real() != nullptr ? *value.real() : static_cast<double>(*value.integer());
     const auto rounded = static_cast<float>(weight);
     if (!std::isfinite(rounded) || rounded < 0)
-        return bad_row(concat(name, " is ", weight, ", and a weight is finite and not below 0"));
+        return bad_row(
+            format_text("{} is {}, and a weight is finite and not below 0", name, weight));
     return rounded;
 }
 

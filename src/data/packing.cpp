@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "bit_set.hpp"
+#include "ringshard/config/data_settings.hpp"
 
 namespace ringshard::data {
 

@@ -1,7 +1,10 @@
 #pragma once
 
-#include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/row_plan.hpp"
+
+namespace ringshard::config {
+enum class PackingStrategy;
+}
 
 namespace ringshard::data {
 

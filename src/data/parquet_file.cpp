@@ -128,7 +128,7 @@ public:
     }
 
     std::string place(int64_t row) const override {
-        return concat(name_.string(), ", row ", row + 1);
+        return format_text("{}, row {}", name_.string(), row + 1);
     }
 
 private:

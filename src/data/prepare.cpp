@@ -132,8 +132,8 @@ comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Cla
     if (group.is_root()) {
         auto entry = CacheEntry::claim(file);
         if (!entry) {
-            failure =
-                Failure{entry.failure().code, concat("data_cache_dir: ", entry.failure().message)};
+            failure = Failure{entry.failure().code,
+                              format_text("data_cache_dir: {}", entry.failure().message)};
         } else {
             wait_until_visible(file, std::chrono::seconds(0));
             if (!ArrayFile::map(file)) mine.emplace(std::move(entry).value());
@@ -181,7 +181,7 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
     if (!inputs) return inputs.failure();
     const std::string about = group.broadcast(
         group.is_root() ? to_json(describe_tokens(preparation, inputs.value())) : "");
-    const fs::path file = resources.cache / concat("tokens-", hash_of(about));
+    const fs::path file = resources.cache / format_text("tokens-{}", hash_of(about));
     if (const auto known = open.find(file); known != open.end()) return known->second;
     if (is_made(file, group)) return open_checked(file, group, open);
 
@@ -198,7 +198,8 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
                         .about = text::read_json(about).value()};
     for (const Source& source : preparation.sources) {
         tokens.mappings.push_back(source.mapping);
-        tokens.names.push_back(concat(source.dataset.setting, " = ", shown_name(source.dataset)));
+        tokens.names.push_back(
+            format_text("{} = {}", source.dataset.setting, shown_name(source.dataset)));
     }
     if (auto failure = make_tokens(tokens, work.value(), resources, group)) return *failure;
     if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
@@ -253,7 +254,7 @@ comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation,
                                      const comm::Group& group, OpenFiles& open) {
     const std::string store_name = store_file.name().filename().string();
     Value about = describe_rows(preparation, store_name);
-    const fs::path file = resources.cache / concat("rows-", hash_of(to_json(about)));
+    const fs::path file = resources.cache / format_text("rows-{}", hash_of(to_json(about)));
     if (const auto known = open.find(file); known != open.end()) return known->second;
     if (is_made(file, group)) return open_checked(file, group, open);
     Claim mine;
@@ -289,8 +290,8 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareReso
                               : "all of its samples are empty";
         return comm::found_by_all(
             {ExitCode::bad_data,
-             concat(preparation.sources.front().dataset.setting, " = ",
-                    shown_name(preparation.sources.front().dataset), ": ", why)});
+             format_text("{} = {}: {}", preparation.sources.front().dataset.setting,
+                         shown_name(preparation.sources.front().dataset), why)});
     }
     const Value store_about = text::read_json(rows.value().store().about()).value();
     for (std::string& warning : warnings_of(store_about)) warnings.push_back(std::move(warning));

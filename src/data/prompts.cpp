@@ -28,13 +28,13 @@ public:
         const Value& value = *row.find(name);
         if (value.string() != nullptr) return tokenize(*value.string(), SpecialTokens::add);
         if (value.list() == nullptr)
-            return bad_row(
-                concat(name, " is ", value.kind(), ", where text or a list of messages is needed"));
+            return bad_row(format_text("{} is {}, where text or a list of messages is needed", name,
+                                       value.kind()));
         if (!tools_.has_chat_template())
             return bad_row(
-                concat(name,
-                       " is a list of messages, and the model has no chat template; name "
-                       "one with chat_template_path"));
+                format_text("{} is a list of messages, and the model has no chat template; name "
+                            "one with chat_template_path",
+                            name));
         return tokenize_messages(row, value);
     }
     const std::set<std::string>& unused() const { return unused_; }
@@ -96,14 +96,14 @@ Expected<std::vector<Prompt>> read_prompts(const std::filesystem::path& file,
                 auto prompt =
                     content ? reader.read(content.value()) : Expected<Prompt>(content.failure());
                 if (!prompt)
-                    failure = bad_row(
-                        concat(rows.place(first_row + row), ": ", prompt.failure().message));
+                    failure = bad_row(format_text("{}: {}", rows.place(first_row + row),
+                                                  prompt.failure().message));
                 else if (prompts.size() == most_prompts)
-                    failure =
-                        Failure{ExitCode::settings, concat("eval_prompts = ", file.string(),
-                                                           ": has more than ", most_prompts,
-                                                           " prompts, and every evaluation goes on "
-                                                           "from all of them; give it fewer rows")};
+                    failure = Failure{
+                        ExitCode::settings,
+                        format_text("eval_prompts = {}: has more than {} prompts, and every "
+                                    "evaluation goes on from all of them; give it fewer rows",
+                                    file.string(), most_prompts)};
                 else
                     prompts.push_back(std::move(prompt).value());
             };
@@ -113,11 +113,12 @@ Expected<std::vector<Prompt>> read_prompts(const std::filesystem::path& file,
             first_row += read.value();
         }
     }
-    if (prompts.empty()) return bad_row(concat("eval_prompts = ", file.string(), ": has no row"));
+    if (prompts.empty())
+        return bad_row(format_text("eval_prompts = {}: has no row", file.string()));
     if (const auto& unused = reader.unused(); !unused.empty())
         warnings.push_back(
-            concat("eval_prompts = ", file.string(), ": these columns are not read: ",
-                   join(std::vector<std::string>(unused.begin(), unused.end()), ", ")));
+            format_text("eval_prompts = {}: these columns are not read: {}", file.string(),
+                        join(std::vector<std::string>(unused.begin(), unused.end()), ", ")));
     return prompts;
 }
 

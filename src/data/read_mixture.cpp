@@ -11,10 +11,11 @@ namespace fs = std::filesystem;
 using text::Value;
 
 Failure wrong_mixture(const std::string& what) {
-    return {ExitCode::settings,
-            concat("datasets: ", what,
-                   "; it is a list of {path, name, data_dir, data_files, split, columns, "
-                   "column_map, role_key, content_key, roles, fraction, weight, epochs}")};
+    return {
+        ExitCode::settings,
+        format_text("datasets: {}; it is a list of {{path, name, data_dir, data_files, split, "
+                    "columns, column_map, role_key, content_key, roles, fraction, weight, epochs}}",
+                    what)};
 }
 
 // Accepts a text or a list of texts; the failure describes anything else.
@@ -23,10 +24,11 @@ Expected<std::vector<std::string>> texts_of(const Value& value, const std::strin
     if (value.string() != nullptr) return std::vector{*value.string()};
     const Value::List none;
     for (const Value& item : value.list() != nullptr ? *value.list() : none) {
-        if (item.string() == nullptr) return wrong_mixture(concat(name, " holds ", item.kind()));
+        if (item.string() == nullptr)
+            return wrong_mixture(format_text("{} holds {}", name, item.kind()));
         texts.push_back(*item.string());
     }
-    if (texts.empty()) return wrong_mixture(concat(name, " is ", value.kind()));
+    if (texts.empty()) return wrong_mixture(format_text("{} is {}", name, value.kind()));
     return texts;
 }
 
@@ -40,7 +42,8 @@ bool is_format(const std::string& path) {
 class SourceReader {
 public:
     Expected<Source> read(const Value& entry) {
-        if (entry.object() == nullptr) return wrong_mixture(concat("an entry is ", entry.kind()));
+        if (entry.object() == nullptr)
+            return wrong_mixture(format_text("an entry is {}", entry.kind()));
         for (const auto& [name, value] : *entry.object())
             if (!value.is_null())
                 if (auto failure = read_member(name, value)) return *failure;
@@ -72,7 +75,7 @@ private:
         if (name == "roles") return read_roles(value);
         if (name == "message_property_mappings") return read_properties(value);
         if (name == "tags") return read_tags(value);
-        if (name != "column_map") return wrong_mixture(concat("there is no ", name));
+        if (name != "column_map") return wrong_mixture(format_text("there is no {}", name));
         auto map = read_column_map(value, "datasets: column_map", "");
         if (!map) return map.failure();
         mapping.column_map = std::move(map).value();
@@ -81,7 +84,8 @@ private:
 
     static std::optional<Failure> read_text(const std::string& name, const Value& value,
                                             std::string& into) {
-        if (value.string() == nullptr) return wrong_mixture(concat(name, " is ", value.kind()));
+        if (value.string() == nullptr)
+            return wrong_mixture(format_text("{} is {}", name, value.kind()));
         into = *value.string();
         return std::nullopt;
     }
@@ -97,15 +101,16 @@ private:
         const double* real = value.real();
         const int64_t* whole = value.integer();
         into = real != nullptr ? *real : whole != nullptr ? static_cast<double>(*whole) : -1;
-        if (!(*into > 0)) return wrong_mixture(concat(name, " has to be above 0"));
+        if (!(*into > 0)) return wrong_mixture(format_text("{} has to be above 0", name));
         return std::nullopt;
     }
 
     // Accepts {"user": "human"} or {"user": ["human", "person"]}.
     std::optional<Failure> read_roles(const Value& value) {
-        if (value.object() == nullptr) return wrong_mixture(concat("roles is ", value.kind()));
+        if (value.object() == nullptr)
+            return wrong_mixture(format_text("roles is {}", value.kind()));
         for (const auto& [ours, theirs] : *value.object()) {
-            const auto names = texts_of(theirs, concat("roles: ", ours));
+            const auto names = texts_of(theirs, format_text("roles: {}", ours));
             if (!names) return names.failure();
             for (const std::string& one : names.value()) add_role(ours, one);
         }
@@ -118,12 +123,13 @@ private:
     // Accepts axolotl's {"role": "from", "content": "value"}.
     std::optional<Failure> read_properties(const Value& value) {
         if (value.object() == nullptr)
-            return wrong_mixture(concat("message_property_mappings is ", value.kind()));
+            return wrong_mixture(format_text("message_property_mappings is {}", value.kind()));
         for (const auto& [ours, theirs] : *value.object()) {
             if (ours != "role" && ours != "content")
                 return wrong_mixture(
-                    concat("message_property_mappings has ", ours,
-                           ", and only role and content are mapped; other keys keep their names"));
+                    format_text("message_property_mappings has {}, and only role and content are "
+                                "mapped; other keys keep their names",
+                                ours));
             std::string& key =
                 ours == "role" ? source_.mapping.role_key : source_.mapping.content_key;
             if (auto failure = read_text(ours, theirs, key)) return failure;
@@ -133,7 +139,8 @@ private:
 
     // Accepts LLaMA-Factory's tags.
     std::optional<Failure> read_tags(const Value& value) {
-        if (value.object() == nullptr) return wrong_mixture(concat("tags is ", value.kind()));
+        if (value.object() == nullptr)
+            return wrong_mixture(format_text("tags is {}", value.kind()));
         static constexpr std::array<std::pair<const char*, const char*>, 4> roles{
             {{"user_tag", "user"},
              {"assistant_tag", "assistant"},
@@ -152,7 +159,7 @@ private:
                 source_.mapping.content_key = name;
             else
                 return wrong_mixture(
-                    concat("tags: ", tag, " is not served; roles gives a role another name"));
+                    format_text("tags: {} is not served; roles gives a role another name", tag));
         }
         return std::nullopt;
     }
@@ -174,12 +181,12 @@ std::optional<Failure> check_amounts(std::vector<Source>& sources) {
             sources, [member = amount](const Source& one) { return (one.*member).has_value(); });
         if (num_given == 0) continue;
         if (given != nullptr)
-            return wrong_mixture(concat(given, " and ", name, " exclude each other"));
+            return wrong_mixture(format_text("{} and {} exclude each other", given, name));
         given = name;
         if (amount == &Source::epochs) {
             for (Source& source : sources) source.epochs = source.epochs.value_or(1);
         } else if (num_given < std::ssize(sources)) {
-            return wrong_mixture(concat(name, " is given for some and not for all"));
+            return wrong_mixture(format_text("{} is given for some and not for all", name));
         }
     }
     return std::nullopt;
@@ -192,17 +199,17 @@ Expected<RowMapping::Names> read_column_map(const Value& value, const std::strin
     const auto refuse = [&](const std::string& what) {
         return Failure{
             ExitCode::settings,
-            concat(setting, ": ", what, R"(; it is {"prompt": "NAME IN THE DATA", ...})")};
+            format_text(R"({}: {}; it is {{"prompt": "NAME IN THE DATA", ...}})", setting, what)};
     };
-    if (value.object() == nullptr) return refuse(concat("is ", value.kind()));
+    if (value.object() == nullptr) return refuse(format_text("is {}", value.kind()));
     auto known = known_columns({});
     if (!text_field.empty()) known.push_back(text_field);
     RowMapping::Names map;
     for (const auto& [ours, theirs] : *value.object()) {
-        if (theirs.string() == nullptr) return refuse(concat(ours, " is ", theirs.kind()));
+        if (theirs.string() == nullptr) return refuse(format_text("{} is {}", ours, theirs.kind()));
         if (std::ranges::find(known, ours) == known.end())
-            return refuse(
-                concat("no row is made of a column ", ours, "; known are ", join(known, ", ")));
+            return refuse(format_text("no row is made of a column {}; known are {}", ours,
+                                      join(known, ", ")));
         map.emplace_back(ours, *theirs.string());
     }
     return map;
@@ -210,8 +217,9 @@ Expected<RowMapping::Names> read_column_map(const Value& value, const std::strin
 
 Expected<std::vector<Source>> read_mixture(const std::string& json) {
     const auto list = text::read_json(json);
-    if (!list) return wrong_mixture(concat("is no JSON: ", list.failure().message));
-    if (list.value().list() == nullptr) return wrong_mixture(concat("is ", list.value().kind()));
+    if (!list) return wrong_mixture(format_text("is no JSON: {}", list.failure().message));
+    if (list.value().list() == nullptr)
+        return wrong_mixture(format_text("is {}", list.value().kind()));
     if (list.value().list()->empty()) return wrong_mixture("is empty");
     std::vector<Source> sources;
     for (const Value& entry : *list.value().list()) {

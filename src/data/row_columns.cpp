@@ -16,17 +16,17 @@ namespace {
 std::optional<Failure> read_numbers(const Value& column, const char* name, int64_t least,
                                     std::vector<int32_t>& into) {
     if (column.list() == nullptr)
-        return bad_row(concat(name, " is ", column.kind(), ", where a list is needed"));
+        return bad_row(format_text("{} is {}, where a list is needed", name, column.kind()));
     into.clear();
     into.reserve(column.list()->size());
     for (const Value& item : *column.list()) {
         const int64_t* number = item.integer();
         if (number == nullptr)
             return bad_row(
-                concat(name, " holds ", item.kind(), ", where whole numbers are needed"));
+                format_text("{} holds {}, where whole numbers are needed", name, item.kind()));
         if (*number < least || *number > INT32_MAX || (*number < 0 && *number != no_label))
-            return bad_row(concat(name, " holds ", *number, ", which is no token",
-                                  least < 0 ? " and not -100" : ""));
+            return bad_row(format_text("{} holds {}, which is no token{}", name, *number,
+                                       least < 0 ? " and not -100" : ""));
         into.push_back(static_cast<int32_t>(*number));
     }
     return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<Failure> read_numbers(const Value& column, const char* name, int64
 // Sets labels to no_label where the mask is 0.
 std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow& into) {
     const Value* column = row.find(name);
-    if (column == nullptr) return bad_row(concat("has no column ", name));
+    if (column == nullptr) return bad_row(format_text("has no column {}", name));
     std::vector<int32_t> mask;
     if (column->list() != nullptr && !column->list()->empty() && column->list()->front().truth())
         for (const Value& item : *column->list())
@@ -43,8 +43,8 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
     else if (auto failure = read_numbers(*column, name, 0, mask))
         return failure;
     if (mask.size() != into.tokens.size())
-        return bad_row(
-            concat(name, " has ", mask.size(), " entries for ", into.tokens.size(), " input_ids"));
+        return bad_row(format_text("{} has {} entries for {} input_ids", name, mask.size(),
+                                   into.tokens.size()));
     for (size_t i = 0; i < mask.size(); ++i)
         if (mask[i] == 0) into.labels[i] = no_label;
     return std::nullopt;
@@ -53,20 +53,20 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
 // Reads the weights of the tokens' losses. A token of weight 0 has no loss.
 std::optional<Failure> read_weights(const Value& column, EncodedRow& into) {
     if (column.list() == nullptr)
-        return bad_row(concat("weights is ", column.kind(), ", where a list is needed"));
+        return bad_row(format_text("weights is {}, where a list is needed", column.kind()));
     if (column.list()->size() != into.tokens.size())
-        return bad_row(concat("has ", column.list()->size(), " weights for ", into.tokens.size(),
-                              " input_ids"));
+        return bad_row(format_text("has {} weights for {} input_ids", column.list()->size(),
+                                   into.tokens.size()));
     for (size_t i = 0; i < into.tokens.size(); ++i) {
         const Value& item = (*column.list())[i];
         if (item.real() == nullptr && item.integer() == nullptr)
-            return bad_row(concat("weights holds ", item.kind(), ", where numbers are needed"));
+            return bad_row(format_text("weights holds {}, where numbers are needed", item.kind()));
         const double weight =
             item.real() != nullptr ? *item.real() : static_cast<double>(*item.integer());
         const auto rounded = static_cast<float>(weight);
         if (!std::isfinite(rounded) || rounded < 0)
             return bad_row(
-                concat("weights holds ", weight, ", and a weight is finite and not below 0"));
+                format_text("weights holds {}, and a weight is finite and not below 0", weight));
         if (rounded == 0) into.labels[i] = no_label;
         into.weights.push_back(rounded);
     }
@@ -77,9 +77,9 @@ std::optional<Failure> read_weights(const Value& column, EncodedRow& into) {
 
 std::optional<Failure> read_text(const Value& row, const std::string& column, std::string& into) {
     const Value* value = row.find(column);
-    if (value == nullptr) return bad_row(concat("has no column ", column));
+    if (value == nullptr) return bad_row(format_text("has no column {}", column));
     if (value->string() == nullptr)
-        return bad_row(concat(column, " is ", value->kind(), ", where text is needed"));
+        return bad_row(format_text("{} is {}, where text is needed", column, value->kind()));
     into = *value->string();
     return std::nullopt;
 }
@@ -87,24 +87,25 @@ std::optional<Failure> read_text(const Value& row, const std::string& column, st
 Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
     const Value* value = row.find(column);
     if (value == nullptr || value->list() == nullptr)
-        return bad_row(concat(column, " is ", value == nullptr ? "not there" : value->kind(),
-                              ", where a list of messages is needed"));
+        return bad_row(format_text("{} is {}, where a list of messages is needed", column,
+                                   value == nullptr ? "not there" : value->kind()));
     Value messages = *value;
     size_t number = 0;
     for (Value& message : *messages.list()) {
         ++number;
         if (message.object() == nullptr)
             return bad_row(
-                concat("message ", number, " is ", message.kind(), ", where an object is needed"));
+                format_text("message {} is {}, where an object is needed", number, message.kind()));
         if (is_share_gpt)
             for (auto& [name, member] : *message.object())
                 name = name == "from" ? "role" : name == "value" ? "content" : name;
         const Value* role = message.find("role");
         if (role == nullptr || role->string() == nullptr)
-            return bad_row(concat("message ", number, " has ",
-                                  role == nullptr ? "no role"
-                                                  : concat("a role that is ", role->kind(),
-                                                           ", where text is needed")));
+            return bad_row(format_text(
+                "message {} has {}", number,
+                role == nullptr
+                    ? "no role"
+                    : format_text("a role that is {}, where text is needed", role->kind())));
     }
     return messages;
 }
@@ -118,8 +119,8 @@ std::optional<Failure> read_pretokenized(const Value& row, const DatasetFormat& 
     if (const Value* labels = row.find("labels"); labels != nullptr && !labels->is_null()) {
         if (auto failure = read_numbers(*labels, "labels", no_label, into.labels)) return failure;
         if (into.labels.size() != into.tokens.size())
-            return bad_row(concat("has ", into.labels.size(), " labels for ", into.tokens.size(),
-                                  " input_ids"));
+            return bad_row(format_text("has {} labels for {} input_ids", into.labels.size(),
+                                       into.tokens.size()));
     }
     if (format.uses_completion_mask)
         if (auto failure = apply_mask(row, "completion_mask", into)) return failure;
@@ -134,8 +135,8 @@ std::optional<Failure> read_pretokenized(const Value& row, const DatasetFormat& 
     int64_t total = 0;
     for (const int32_t length : into.document_lengths) total += length;
     if (total != static_cast<int64_t>(into.tokens.size()))
-        return bad_row(concat("has seq_lengths of ", total, " tokens in all for ",
-                              into.tokens.size(), " input_ids"));
+        return bad_row(format_text("has seq_lengths of {} tokens in all for {} input_ids", total,
+                                   into.tokens.size()));
     return std::nullopt;
 }
 
@@ -156,7 +157,8 @@ std::optional<Failure> record_unused_columns(const Value& row, const DatasetForm
     for (const auto& [name, value] : *row.object()) {
         if (std::ranges::find(format.used_columns, name) != format.used_columns.end()) continue;
         const bool has_media = is_media_column(name) && holds_media(value);
-        if (has_media && !text_only) return refuse_media(concat("the column ", name, " is filled"));
+        if (has_media && !text_only)
+            return refuse_media(format_text("the column {} is filled", name));
         if (has_media)
             into.unused.push_back({Unused::Kind::media, "column " + name});
         else if (!is_media_column(name))

@@ -23,15 +23,22 @@ void end_with(std::string& text, const std::string& eos) {
 // the text column of tatsu-lab/alpaca have.
 std::string alpaca_prompt(const std::string& instruction, const std::string& input) {
     if (input.empty())
-        return concat(
+        return format_text(
             "Below is an instruction that describes a task. Write a response that appropriately "
-            "completes the request.\n\n### Instruction:\n",
-            instruction, "\n\n### Response:\n");
-    return concat(
+            "completes the request.\n\n"
+            "### Instruction:\n"
+            "{}\n\n"
+            "### Response:\n",
+            instruction);
+    return format_text(
         "Below is an instruction that describes a task, paired with an input that provides further "
         "context. Write a response that appropriately completes the request.\n\n"
-        "### Instruction:\n",
-        instruction, "\n\n### Input:\n", input, "\n\n### Response:\n");
+        "### Instruction:\n"
+        "{}\n\n"
+        "### Input:\n"
+        "{}\n\n"
+        "### Response:\n",
+        instruction, input);
 }
 
 }  // namespace
@@ -86,9 +93,9 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
                            "learned), or name a template with chat_template_path"};
         if (tools.value().eos().empty() && !std::ranges::all_of(formats, is_chat))
             return Failure{ExitCode::settings,
-                           concat("eos_token: the tokenizer of ", settings.tokenizer.string(),
-                                  " has none, and text rows end with it; set eos_token to a token "
-                                  "of its vocabulary")};
+                           format_text("eos_token: the tokenizer of {} has none, and text rows end "
+                                       "with it; set eos_token to a token of its vocabulary",
+                                       settings.tokenizer.string())};
         parts->tools.emplace(std::move(tools).value());
     }
     return RowEncoder(std::move(parts));

@@ -51,11 +51,12 @@ Expected<std::unique_ptr<RowFile>> open_by_content(const std::filesystem::path& 
     if (text.empty() || text.starts_with("{")) return open_json_lines(file, wanted);
     if (file.extension() == ".jsonl" || file.extension() == ".json")
         return open_json_lines(file, wanted);  // which reports the error in line 1
-    return Failure{ExitCode::bad_data,
-                   concat(file.string(),
-                          " is neither JSON lines, a list in JSON, Parquet nor Arrow, and its name "
-                          "does not end in .csv, .tsv or .txt; write one of these (datasets has "
-                          "to_json and to_parquet)")};
+    return Failure{
+        ExitCode::bad_data,
+        format_text(
+            "{} is neither JSON lines, a list in JSON, Parquet nor Arrow, and its name does not "
+            "end in .csv, .tsv or .txt; write one of these (datasets has to_json and to_parquet)",
+            file.string())};
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ Expected<Value> rename_columns(Value row, const RowMapping::Names& map) {
         const Value* value = row.find(theirs);
         if (value == nullptr && is_optional(ours)) continue;
         if (value == nullptr)
-            return bad_row(concat("has no column ", theirs, ", which column_map takes as ", ours,
-                                  "; the columns are ", column_names(row)));
+            return bad_row(
+                format_text("has no column {}, which column_map takes as {}; the columns are {}",
+                            theirs, ours, column_names(row)));
         named.emplace_back(ours, *value);
     }
     for (auto& [name, value] : *row.object()) {
@@ -47,8 +48,9 @@ std::optional<Failure> rename_key(Value::Object& message, const std::string& the
     const auto found = place_of(theirs);
     if (found == message.end()) return std::nullopt;  // the encoder reports missing keys
     if (place_of(ours) != message.end())
-        return bad_row(concat("has a message with ", ours, " beside ", theirs, " (", ours,
-                              "_key); name the one that counts"));
+        return bad_row(
+            format_text("has a message with {} beside {} ({}_key); name the one that counts", ours,
+                        theirs, ours));
     found->first = ours;
     return std::nullopt;
 }

@@ -37,7 +37,8 @@ Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
     if (!store) return store.failure();
     Rows rows(std::move(store).value(), plan);
     if (rows.row_starts_.empty() || rows.row_starts_.back() != rows.pieces_.size())
-        return Failure{ExitCode::bad_data, concat(plan.name().string(), " holds no plan of rows")};
+        return Failure{ExitCode::bad_data,
+                       format_text("{} holds no plan of rows", plan.name().string())};
     rows.totals_ = read_totals(rows.about_);
     return rows;
 }
@@ -58,7 +59,8 @@ std::span<const Piece> Rows::pieces(int64_t row) const {
     RINGSHARD_CHECK(row >= 0 && row < size());
     const auto refuse = [&] {
         const Failure failure = damaged_data(
-            name_, concat("row ", row, " names tokens that are not in ", store_.name().string()));
+            name_,
+            format_text("row {} names tokens that are not in {}", row, store_.name().string()));
         throw Error(failure.code, failure.message);
     };
     const uint64_t begin = row_starts_[i];

@@ -77,7 +77,7 @@ struct ScoreFile::Parts {
 
     std::optional<Failure> failed(const arrow::Status& status) const {
         if (status.ok()) return std::nullopt;
-        return Failure{ExitCode::io, concat(name.string(), ": ", status.message())};
+        return Failure{ExitCode::io, format_text("{}: {}", name.string(), status.message())};
     }
 
     arrow::Status open() {

@@ -15,9 +15,9 @@ constexpr std::string_view drop_remainder = "pct1_dropremainder";
 
 Failure malformed(const std::string& what) {
     return {ExitCode::settings,
-            concat(what,
-                   "; a slice is name[from:to] in rows or percents, as train[:10%], "
-                   "train[100:2000] or train[-5%:], and + adds slices")};
+            format_text("{}; a slice is name[from:to] in rows or percents, as train[:10%], "
+                        "train[100:2000] or train[-5%:], and + adds slices",
+                        what)};
 }
 
 // Accepts words of letters, digits and _, with dots between them.
@@ -50,16 +50,16 @@ Expected<Bound> read_bound(std::string_view text) {
         digits.erase(at, 1);
     }
     bound.number = digits.starts_with('+') ? std::nullopt : read_whole_number(digits);
-    if (!bound.number) return malformed(concat("'", text, "' is no whole number"));
+    if (!bound.number) return malformed(format_text("'{}' is no whole number", text));
     if (bound.is_percent && (*bound.number > 100 || *bound.number < -100))
-        return malformed(concat("'", text, "' is beyond 100%"));
+        return malformed(format_text("'{}' is beyond 100%", text));
     return bound;
 }
 
 // Reads the text in brackets.
 std::optional<Failure> read_bounds(std::string_view text, SplitSlice& slice) {
     const size_t colon = text.find(':');
-    if (colon == std::string_view::npos) return malformed(concat("'[", text, "]' has no colon"));
+    if (colon == std::string_view::npos) return malformed(format_text("'[{}]' has no colon", text));
     const auto from = read_bound(text.substr(0, colon));
     if (!from) return from.failure();
     const auto to = read_bound(text.substr(colon + 1));
@@ -71,7 +71,7 @@ std::optional<Failure> read_bounds(std::string_view text, SplitSlice& slice) {
         return bound.number && bound.is_percent != slice.is_percent;
     };
     if (differs(from.value()) || differs(to.value()))
-        return malformed(concat("'[", text, "]' has percents beside row numbers"));
+        return malformed(format_text("'[{}]' has percents beside row numbers", text));
     return std::nullopt;
 }
 
@@ -85,18 +85,19 @@ Expected<SplitSlice> read_slice(std::string_view text) {
         rest = rest.substr(0, open);
     }
     if (const size_t open = rest.find('['); open != std::string_view::npos) {
-        if (!rest.ends_with(']')) return malformed(concat("'", text, "' has no closing bracket"));
+        if (!rest.ends_with(']'))
+            return malformed(format_text("'{}' has no closing bracket", text));
         if (auto failure = read_bounds(rest.substr(open + 1, rest.size() - open - 2), slice))
             return *failure;
         rest = rest.substr(0, open);
     }
-    if (!is_split_name(rest)) return malformed(concat("'", rest, "' is no name of a split"));
+    if (!is_split_name(rest)) return malformed(format_text("'{}' is no name of a split", rest));
     slice.split = rest;
     if (!rounding) return slice;
     if (*rounding != closest && *rounding != drop_remainder)
-        return malformed(
-            concat("the rounding '", *rounding, "' is neither ", closest, " nor ", drop_remainder));
-    if (!slice.is_percent) return malformed(concat("'", text, "' rounds and has no percents"));
+        return malformed(format_text("the rounding '{}' is neither {} nor {}", *rounding, closest,
+                                     drop_remainder));
+    if (!slice.is_percent) return malformed(format_text("'{}' rounds and has no percents", text));
     slice.drops_remainder = *rounding == drop_remainder;
     return slice;
 }
@@ -117,7 +118,7 @@ Expected<std::vector<SplitSlice>> read_splits(const std::string& text) {
         const SplitSlice& first = slices.front();
         if (first.is_percent && slices.back().is_percent &&
             first.drops_remainder != slices.back().drops_remainder)
-            return malformed(concat("'", text, "' adds percents of two roundings"));
+            return malformed(format_text("'{}' adds percents of two roundings", text));
     }
     return slices;
 }
@@ -125,8 +126,9 @@ Expected<std::vector<SplitSlice>> read_splits(const std::string& text) {
 Expected<RowRange> rows_of(const SplitSlice& slice, int64_t num_rows) {
     if (slice.drops_remainder && num_rows < 100)
         return Failure{ExitCode::settings,
-                       concat(drop_remainder, " takes whole percents of the rows, and ", num_rows,
-                              " rows have none; leave it out, or name rows in place of percents")};
+                       format_text("{} takes whole percents of the rows, and {} rows have none; "
+                                   "leave it out, or name rows in place of percents",
+                                   drop_remainder, num_rows)};
     const auto absolute = [&](int64_t bound) {
         if (!slice.is_percent) return bound;
         if (slice.drops_remainder) return bound * (num_rows / 100);
@@ -152,8 +154,8 @@ std::string to_text(const SplitSlice& slice) {
     const auto bound = [&](const std::optional<int64_t>& number) {
         return number ? concat(*number, slice.is_percent ? "%" : "") : std::string();
     };
-    return concat(slice.split, "[", bound(slice.from), ":", bound(slice.to), "]",
-                  slice.drops_remainder ? concat("(", drop_remainder, ")") : "");
+    return format_text("{}[{}:{}]{}", slice.split, bound(slice.from), bound(slice.to),
+                       slice.drops_remainder ? format_text("({})", drop_remainder) : "");
 }
 
 }  // namespace ringshard::data

@@ -43,7 +43,9 @@ public:
         if (!lines) return lines.failure();
         return Count{lines.value(), lines.value()};
     }
-    std::string place(int64_t line) const override { return concat(name_.string(), ":", line + 1); }
+    std::string place(int64_t line) const override {
+        return format_text("{}:{}", name_.string(), line + 1);
+    }
 
 private:
     template <class UseLine>

@@ -28,26 +28,25 @@ void set(Value::Object& variables, const std::string& name, const std::string& t
 
 Expected<TextTools::Chat> TextTools::Chat::read(Value messages, Value tools, Value variables) {
     if (messages.list() == nullptr || messages.list()->empty())
-        return bad_row(concat("messages is ",
-                              messages.list() != nullptr ? "empty" : messages.kind(),
-                              ", where a list of messages is needed"));
+        return bad_row(format_text("messages is {}, where a list of messages is needed",
+                                   messages.list() != nullptr ? "empty" : messages.kind()));
     size_t number = 0;
     for (const Value& message : *messages.list()) {
         ++number;
         if (message.object() == nullptr)
             return bad_row(
-                concat("message ", number, " is ", message.kind(), ", where an object is needed"));
+                format_text("message {} is {}, where an object is needed", number, message.kind()));
     }
     if (tools.string() != nullptr) {
         auto read = text::read_json(*tools.string());
-        if (!read) return bad_row(concat("tools is no JSON: ", read.failure().message));
+        if (!read) return bad_row(format_text("tools is no JSON: {}", read.failure().message));
         tools = std::move(read).value();
     }
     if (tools.list() == nullptr && !tools.is_null())
-        return bad_row(concat("tools is ", tools.kind(), ", where a list is needed"));
+        return bad_row(format_text("tools is {}, where a list is needed", tools.kind()));
     if (variables.object() == nullptr && !variables.is_null())
         return bad_row(
-            concat("chat_template_kwargs is ", variables.kind(), ", where an object is needed"));
+            format_text("chat_template_kwargs is {}, where an object is needed", variables.kind()));
     return Chat{std::move(messages), std::move(tools), std::move(variables)};
 }
 
@@ -98,7 +97,7 @@ std::optional<Failure> TextTools::fill_vocabulary() {
         (size + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
     std::vector<text::AddedToken> fillers;
     for (int64_t number = 0; size + std::ssize(fillers) < rows; ++number) {
-        const std::string name = concat("<extra_id_", number, ">");
+        const std::string name = format_text("<extra_id_{}>", number);
         if (!tokenizer().id_of(name)) fillers.push_back({.content = name});
     }
     adopted_.vocabulary = rows;
@@ -108,8 +107,9 @@ std::optional<Failure> TextTools::fill_vocabulary() {
 std::optional<Failure> TextTools::take_eos(const std::string& token, const std::string& setting) {
     const auto id = tokenizer().id_of(token);
     if (!id)
-        return Failure{ExitCode::settings,
-                       concat(setting, " = ", token, " is no token of the tokenizer's vocabulary")};
+        return Failure{
+            ExitCode::settings,
+            format_text("{} = {} is no token of the tokenizer's vocabulary", setting, token)};
     eos_ = token;
     adopted_.eos = {token, *id, setting != "eos_token"};
     set(variables_, "eos_token", token);
@@ -145,7 +145,7 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
         const auto source = read_file(settings.chat_template);
         if (!source)
             return Failure{ExitCode::missing_input,
-                           concat("chat_template_path = ", name, ": there is no such file")};
+                           format_text("chat_template_path = {}: there is no such file", name)};
         sources.push_back(*source);
     } else {
         auto other = template_of_other(settings);
@@ -154,11 +154,12 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
     }
     if (sources.empty() && !settings.chat_template.empty())
         return Failure{ExitCode::bad_data,
-                       concat("chat_template_path = ", name, ": has no chat template")};
+                       format_text("chat_template_path = {}: has no chat template", name)};
     if (sources.empty())
         return Failure{ExitCode::bad_data,
-                       concat("the rows are conversations, and ", name,
-                              " has no chat template; name one with chat_template_path")};
+                       format_text("the rows are conversations, and {} has no chat template; name "
+                                   "one with chat_template_path",
+                                   name)};
     if (!settings.chat_template.empty()) adopted_.chat_template = sources.front();
     if (sources.size() == 2 && sources[0] == sources[1]) sources.pop_back();
     for (std::string& source : sources) {

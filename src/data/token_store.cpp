@@ -99,7 +99,8 @@ Expected<TokenStore> TokenStore::of(const ArrayFile& file) {
         !is_none_or(store.weights_.size(), store.tokens_.size()) ||
         !is_none_or(store.document_ends_.size(), store.samples_.size()) || largest == nullptr ||
         largest->integer() == nullptr)
-        return Failure{ExitCode::bad_data, concat(store.name_.string(), " holds no token store")};
+        return Failure{ExitCode::bad_data,
+                       format_text("{} holds no token store", store.name_.string())};
     store.largest_token_ = *largest->integer();
     return store;
 }
@@ -107,8 +108,8 @@ Expected<TokenStore> TokenStore::of(const ArrayFile& file) {
 void TokenStore::check_ids(uint64_t begin, uint64_t count) const {
     const auto refuse = [&](const char* what, int32_t id, uint64_t offset) {
         const Failure failure = damaged_data(
-            name_, concat("the ", what, " ", id, " at byte ", offset, " is not one of 0 to ",
-                          largest_token_, ", which its head names"));
+            name_, format_text("the {} {} at byte {} is not one of 0 to {}, which its head names",
+                               what, id, offset, largest_token_));
         throw Error(failure.code, failure.message);
     };
     for (uint64_t at = begin; at < begin + count; ++at) {
@@ -122,7 +123,8 @@ void TokenStore::check_ids(uint64_t begin, uint64_t count) const {
 
 void TokenStore::check_inside(uint64_t begin, uint64_t end, uint64_t size, int64_t sample) const {
     if (begin <= end && end <= size) return;
-    const Failure failure = damaged_data(name_, concat("sample ", sample, " lies outside of it"));
+    const Failure failure =
+        damaged_data(name_, format_text("sample {} lies outside of it", sample));
     throw Error(failure.code, failure.message);
 }
 

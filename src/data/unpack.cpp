@@ -35,7 +35,7 @@ private:
 };
 
 Failure damaged(const std::filesystem::path& file, std::string_view what) {
-    return {ExitCode::bad_data, concat(file.string(), " cannot be unpacked: ", what)};
+    return {ExitCode::bad_data, format_text("{} cannot be unpacked: {}", file.string(), what)};
 }
 
 std::optional<Failure> unpack_gzip(const std::filesystem::path& file, Output& output) {

@@ -246,19 +246,20 @@ std::optional<comm::AgreedFailure> apply_slices(WorkList& work, std::span<const 
         const int64_t num_rows = rows_in(counts.value());
         const auto range = rows_of(slice, num_rows);
         const auto refuse = [&](const Failure& why) {
-            return comm::found_by_all({why.code, concat(slices[number].shown, ": ", why.message)});
+            return comm::found_by_all(
+                {why.code, format_text("{}: {}", slices[number].shown, why.message)});
         };
         if (!range) return refuse(range.failure());
         const bool is_counted =
             std::ssize(counts.value()) == work.first_items[last_file] - first_item;
-        const std::string has =
-            concat(slice.split, is_counted ? " has " : " has at least ", num_rows, " rows");
+        const std::string has = format_text("{}{}{} rows", slice.split,
+                                            is_counted ? " has " : " has at least ", num_rows);
         if (range.value().begin >= range.value().end)
             return refuse({ExitCode::bad_data,
-                           concat(to_text(slice), " holds no row: ", has, "; name others")});
+                           format_text("{} holds no row: {}; name others", to_text(slice), has)});
         if (reaches_beyond(slice, num_rows))
-            warnings.push_back(concat(slices[number].shown, ": ", to_text(slice),
-                                      " names rows beyond the last one: ", has));
+            warnings.push_back(format_text("{}: {} names rows beyond the last one: {}",
+                                           slices[number].shown, to_text(slice), has));
         int64_t before = 0;  // rows of earlier files
         for (size_t file = first_file; file < last_file; ++file) {
             const int64_t counted = std::ssize(counts.value());

@@ -114,10 +114,10 @@ std::string describe_shared_cores(const std::vector<Binding>& ranks) {
     hwloc_bitmap_andnot(idle.get(), idle.get(), used.get());
     const size_t own = CoresOfTheirOwn(usable).num_ranks();
     if (own == ranks.size() || hwloc_bitmap_iszero(idle.get()) != 0) return {};
-    return concat("of ", ranks.size(), " ranks only ", own,
-                  own == 1 ? " has a core of its own" : " have a core of their own",
-                  ": they are bound to the cores ", to_text(used), ", and the cores ",
-                  to_text(idle), " run no rank");
+    return format_text(
+        "of {} ranks only {}{}: they are bound to the cores {}, and the cores {} run no rank",
+        ranks.size(), own, own == 1 ? " has a core of its own" : " have a core of their own",
+        to_text(used), to_text(idle));
 }
 
 std::string bind_memory(const Binding& binding) {
@@ -129,18 +129,20 @@ std::string bind_memory(const Binding& binding) {
     const bool is_known =
         hwloc_get_membind(topology.handle(), given.get(), &policy, HWLOC_MEMBIND_THREAD) == 0;
     if (is_known && policy != HWLOC_MEMBIND_DEFAULT && policy != HWLOC_MEMBIND_FIRSTTOUCH)
-        return concat("as it was chosen before the start; the cores are of NUMA node ", nodes);
+        return format_text("as it was chosen before the start; the cores are of NUMA node {}",
+                           nodes);
     const auto number = read_whole_number(nodes);
     const hwloc_obj_t node = number ? hwloc_get_obj_by_type(topology.handle(), HWLOC_OBJ_NUMANODE,
                                                             static_cast<unsigned>(*number))
                                     : nullptr;
-    if (node == nullptr) return concat("near each thread: its cores are of NUMA nodes ", nodes);
+    if (node == nullptr)
+        return format_text("near each thread: its cores are of NUMA nodes {}", nodes);
     // Not strictly: where a node is full, another one helps out.
     if (hwloc_set_membind(topology.handle(), node->nodeset, HWLOC_MEMBIND_BIND,
                           HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) == 0)
-        return concat("on NUMA node ", nodes, ", that of its cores, as far as there is any");
-    return concat("near each thread: it cannot be bound to NUMA node ", nodes, ": ",
-                  std::strerror(errno));
+        return format_text("on NUMA node {}, that of its cores, as far as there is any", nodes);
+    return format_text("near each thread: it cannot be bound to NUMA node {}: {}", nodes,
+                       std::strerror(errno));
 }
 
 }  // namespace ringshard::device

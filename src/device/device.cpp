@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "ringshard/config/run_settings.hpp"
 #include "ringshard/device/host_memory.hpp"
 
 namespace ringshard::device {
@@ -16,16 +17,16 @@ Expected<c10::Device> choose_device(DeviceChoice choice, int64_t local_rank,
         return c10::Device(c10::kCPU);
     if (visible.empty())
         return Failure{ExitCode::settings,
-                       concat("device = cuda: ", why_no_gpu(), ", or use --device cpu")};
+                       format_text("device = cuda: {}, or use --device cpu", why_no_gpu())};
     const auto index = local_rank % static_cast<int64_t>(visible.size());
     const Gpu& gpu = visible[static_cast<size_t>(index)];
     constexpr double oldest = 8.0;  // Ampere: the first with bf16
     if (std::stod(gpu.capability) < oldest)
-        return Failure{ExitCode::settings,
-                       concat("device = ", choice == DeviceChoice::cuda ? "cuda" : "auto", ": ",
-                              gpu.name, " has compute capability ", gpu.capability,
-                              ", and the kernels need 8.0 (A100) or newer: ask the scheduler for "
-                              "such a GPU, or use --device cpu")};
+        return Failure{
+            ExitCode::settings,
+            format_text("device = {}: {} has compute capability {}, and the kernels need 8.0 "
+                        "(A100) or newer: ask the scheduler for such a GPU, or use --device cpu",
+                        choice == DeviceChoice::cuda ? "cuda" : "auto", gpu.name, gpu.capability)};
     return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu.index));
 }
 
@@ -34,11 +35,12 @@ std::optional<Failure> check_fp8(c10::Device device, const std::vector<Gpu>& vis
     constexpr double oldest = 8.9;  // Ada
     for (const Gpu& gpu : visible)
         if (gpu.index == device.index() && std::stod(gpu.capability) < oldest)
-            return Failure{ExitCode::settings,
-                           concat("mixed_precision = fp8: ", gpu.name, " has compute capability ",
-                                  gpu.capability,
-                                  ", and products in FP8 need 8.9 or newer (H100 has 9.0): ask the "
-                                  "scheduler for such a GPU, or give bf16")};
+            return Failure{
+                ExitCode::settings,
+                format_text(
+                    "mixed_precision = fp8: {} has compute capability {}, and products in FP8 need "
+                    "8.9 or newer (H100 has 9.0): ask the scheduler for such a GPU, or give bf16",
+                    gpu.name, gpu.capability)};
     return std::nullopt;
 }
 
@@ -58,12 +60,11 @@ std::optional<Failure> check_distinct(const std::vector<std::string>& places) {
         if (places[rank].empty()) continue;
         const auto [entry, is_new] = first_rank.emplace(places[rank], rank);
         if (!is_new)
-            return Failure{
-                ExitCode::settings,
-                concat("ranks ", entry->second, " and ", rank, " are on one GPU (", places[rank],
-                       "): start as many ranks per host as it has GPUs, for example "
-                       "--ntasks-per-node and "
-                       "--gpus-per-node alike, or allow it with --allow_shared_gpu")};
+            return Failure{ExitCode::settings,
+                           format_text("ranks {} and {} are on one GPU ({}): start as many ranks "
+                                       "per host as it has GPUs, for example --ntasks-per-node and "
+                                       "--gpus-per-node alike, or allow it with --allow_shared_gpu",
+                                       entry->second, rank, places[rank])};
     }
     return std::nullopt;
 }
@@ -76,12 +77,12 @@ std::string describe_mixture(const std::vector<std::string>& models) {
     std::string text = "the ranks run on different GPUs (";
     const char* separator = "";
     for (const auto& [model, ranks] : count) {
-        text += concat(separator, ranks, " x ", model);
+        text += format_text("{}{} x {}", separator, ranks, model);
         separator = ", ";
     }
     return text +
-           "): every step takes as long as the slowest needs, and the one with the least "
-           "memory says what fits";
+           "): every step takes as long as the slowest needs, and the one with the least memory "
+           "limits the model";
 }
 
 }  // namespace ringshard::device

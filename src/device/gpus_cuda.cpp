@@ -32,29 +32,30 @@ std::string describe_cudnn() {
     if (!hooks.hasCuDNN()) return ", no cuDNN";
     const std::string file = loaded_file("libcudnn.so");
     const bool is_its_own = file.find("/nvidia/cudnn/") != std::string::npos;
-    return concat(", cuDNN ", hooks.versionRuntimeCuDNN(),
-                  hooks.versionRuntimeCuDNN() == hooks.versionCuDNN()
-                      ? ""
-                      : concat(" (LibTorch was built with ", hooks.versionCuDNN(), ")"),
-                  file.empty() || is_its_own
-                      ? ""
-                      : concat("; this is not LibTorch's own cuDNN but ", file,
-                               ": take it out of LD_LIBRARY_PATH if attention is slow"));
+    return format_text(", cuDNN {}{}{}", hooks.versionRuntimeCuDNN(),
+                       hooks.versionRuntimeCuDNN() == hooks.versionCuDNN()
+                           ? ""
+                           : format_text(" (LibTorch was built with {})", hooks.versionCuDNN()),
+                       file.empty() || is_its_own
+                           ? ""
+                           : format_text("; this is not LibTorch's own cuDNN but {}: take it out "
+                                         "of LD_LIBRARY_PATH if attention is slow",
+                                         file));
 }
 
 }  // namespace
 
 std::string describe_gpu_libraries() {
     const auto readable = [](int version) {
-        return concat(version / 1000, ".", version % 1000 / 10);
+        return format_text("{}.{}", version / 1000, version % 1000 / 10);
     };
     int runtime = 0;
     int driver = 0;
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
-    return concat("CUDA      built with ", readable(CUDART_VERSION), ", runtime ",
-                  readable(runtime), ", driver ", driver == 0 ? "none" : readable(driver),
-                  driver == 0 ? "" : describe_cudnn());
+    return format_text("CUDA      built with {}, runtime {}, driver {}{}", readable(CUDART_VERSION),
+                       readable(runtime), driver == 0 ? "none" : readable(driver),
+                       driver == 0 ? "" : describe_cudnn());
 }
 
 std::string why_no_gpu() {
@@ -65,9 +66,11 @@ std::string why_no_gpu() {
         int driver = 0;
         cudaDriverGetVersion(&driver);
         if (driver > 0)
-            return concat("the driver is for CUDA ", driver / 1000, ".", driver % 1000 / 10,
-                          ", and this program needs ", CUDART_VERSION / 1000, ".",
-                          CUDART_VERSION % 1000 / 10, ": ask for a newer driver");
+            return format_text(
+                "the driver is for CUDA {}.{}, and this program needs {}.{}: ask for a newer "
+                "driver",
+                driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+                CUDART_VERSION % 1000 / 10);
     }
     return "no GPU is visible: ask the scheduler for one, look at CUDA_VISIBLE_DEVICES and "
            "`nvidia-smi`";
@@ -90,8 +93,8 @@ void set_memory_report(std::function<std::string()> list) {
         [list = std::move(list)](int64_t gpu, size_t wanted, size_t total, size_t free) {
             const auto text = [](size_t bytes) { return human_bytes(static_cast<double>(bytes)); };
             throw Error(ExitCode::settings,
-                        concat("GPU ", gpu, " has no room for another ", text(wanted), " (",
-                               text(free), " of ", text(total), " are free). ", list()));
+                        format_text("GPU {} has no room for another {} ({} of {} are free). {}",
+                                    gpu, text(wanted), text(free), text(total), list()));
         });
 }
 
@@ -105,13 +108,14 @@ std::vector<Gpu> visible_gpus() {
     for (int index = 0; index < count; ++index) {
         cudaDeviceProp properties{};
         std::array<char, 32> bus_id{};
-        RINGSHARD_CHECK(cudaGetDeviceProperties(&properties, index) == cudaSuccess, "GPU ", index);
+        RINGSHARD_CHECK(cudaGetDeviceProperties(&properties, index) == cudaSuccess, "GPU {}",
+                        index);
         RINGSHARD_CHECK(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()),
                                               index) == cudaSuccess,
-                        "GPU ", index);
+                        "GPU {}", index);
         gpus.push_back({index, properties.name, bus_id.data(),
                         static_cast<int64_t>(properties.totalGlobalMem),
-                        concat(properties.major, ".", properties.minor)});
+                        format_text("{}.{}", properties.major, properties.minor)});
     }
     return gpus;
 }

@@ -70,9 +70,9 @@ Expected<int64_t> at_most_what_the_host_bears(int64_t threads, const char* setti
     const int64_t most = 4 * std::max<int64_t>(1, host.num_threads);
     if (threads <= most) return threads;
     return Failure{ExitCode::settings,
-                   concat(setting, " = ", threads, ": ", host.name, " has ", host.num_threads,
-                          " hardware threads; at most ", most,
-                          " are served, and leaving it out takes those of this rank")};
+                   format_text("{} = {}: {} has {} hardware threads; at most {} are served, and "
+                               "leaving it out takes those of this rank",
+                               setting, threads, host.name, host.num_threads, most)};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ std::string array_text(const std::vector<int64_t>& ascending) {
         size_t last = i;
         while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
         parts.push_back(last == i ? concat(ascending[i])
-                                  : concat(ascending[i], "-", ascending[last]));
+                                  : format_text("{}-{}", ascending[i], ascending[last]));
         i = last + 1;
     }
     return join(parts, ",");

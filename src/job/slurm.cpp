@@ -24,7 +24,7 @@ Slurm read_slurm(const Environment& environment) {
     slurm.job_id = environment.find("SLURM_JOB_ID").value_or("");
     const auto array = environment.find("SLURM_ARRAY_JOB_ID");
     const auto element = environment.find("SLURM_ARRAY_TASK_ID");
-    slurm.name_in_queue = array && element ? concat(*array, "_", *element) : slurm.job_id;
+    slurm.name_in_queue = array && element ? format_text("{}_{}", *array, *element) : slurm.job_id;
     slurm.restart_count = environment.find("SLURM_RESTART_COUNT").value_or("");
     slurm.cluster = environment.find("SLURM_CLUSTER_NAME").value_or("");
     slurm.node_list = environment.find("SLURM_JOB_NODELIST").value_or("");
@@ -47,21 +47,20 @@ std::optional<Failure> check_launcher(const Slurm& slurm, const Environment& env
     const auto used = environment.find("SLURM_MPI_TYPE");
     return Failure{
         ExitCode::settings,
-        concat("srun", used ? " --mpi=" + *used : "", " started ", slurm.step_num_tasks.value_or(1),
-               " tasks without telling them of each other: this program's Open MPI needs PMIx; "
-               "start with srun --mpi=pmix (or another pmix that `srun --mpi=list` offers), or set "
-               "RINGSHARD_MPI=pmix for the scripts in slurm/")};
+        format_text("srun{} started {} tasks without telling them of each other: this program's "
+                    "Open MPI needs PMIx; start with srun --mpi=pmix (or another pmix that `srun "
+                    "--mpi=list` offers), or set RINGSHARD_MPI=pmix for the scripts in slurm/",
+                    used ? " --mpi=" + *used : "", slurm.step_num_tasks.value_or(1))};
 }
 
 std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world) {
     if (!slurm.started_by_srun || !slurm.step_num_tasks || *slurm.step_num_tasks == world)
         return std::nullopt;
     return Failure{ExitCode::settings,
-                   concat("SLURM started ", *slurm.step_num_tasks,
-                          " tasks in this step and MPI sees a world of ", world,
-                          ": srun and MPI do not speak the same language; start "
-                          "with srun --mpi=pmix (or what `srun "
-                          "--mpi=list` offers for this MPI)")};
+                   format_text("SLURM started {} tasks in this step and MPI sees a world of {}: "
+                               "srun and MPI use different process managers; start with srun "
+                               "--mpi=pmix (or what `srun --mpi=list` offers for this MPI)",
+                               *slurm.step_num_tasks, world)};
 }
 
 }  // namespace ringshard::job

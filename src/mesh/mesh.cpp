@@ -5,7 +5,7 @@ namespace ringshard::mesh {
 Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
            const comm::CommunicatorOptions& options)
     : shape_(shape), coordinates_(coordinates_of(world.rank(), shape)), device_(device) {
-    RINGSHARD_CHECK(shape.world() == world.size(), to_text(shape), " for a world of ",
+    RINGSHARD_CHECK(shape.world() == world.size(), "{} for a world of {}", to_text(shape),
                     world.size());
     // The ranks of a group differ along its axes and agree on all others: so the rank with zeros
     // along the axes of the group names it.

@@ -16,7 +16,7 @@ using config::ParallelSettings;
 using config::Settings;
 
 std::string to_text(const MeshShape& shape) {
-    return concat(shape.replicate, "x", shape.shard, "x", shape.ring, "x", shape.ulysses);
+    return format_text("{}x{}x{}x{}", shape.replicate, shape.shard, shape.ring, shape.ulysses);
 }
 
 std::vector<int64_t> expert_sizes(const MeshShape& shape, int64_t num_experts) {
@@ -28,7 +28,7 @@ std::vector<int64_t> expert_sizes(const MeshShape& shape, int64_t num_experts) {
 }
 
 Coordinates coordinates_of(int64_t rank, const MeshShape& shape) {
-    RINGSHARD_CHECK(rank >= 0 && rank < shape.world(), "rank ", rank, " of ", to_text(shape));
+    RINGSHARD_CHECK(rank >= 0 && rank < shape.world(), "rank {} of {}", rank, to_text(shape));
     Coordinates at;
     at.ulysses = rank % shape.ulysses;
     rank /= shape.ulysses;
@@ -72,9 +72,9 @@ std::string to_text(const Cuts& cuts) {
     if (!cuts.any()) return "nothing is sharded";
     if (!cuts.gradients) return "optimizer state is sharded";
     if (!cuts.weights) return "optimizer state and gradients are sharded";
-    return concat("optimizer state, gradients and weights are cut; gathered weights ",
-                  cuts.keeps_weights_after_forward ? "stay until the backward pass"
-                                                   : "are given up after the forward pass");
+    return format_text("optimizer state, gradients and weights are cut; gathered weights {}",
+                       cuts.keeps_weights_after_forward ? "stay until the backward pass"
+                                                        : "are given up after the forward pass");
 }
 
 namespace {
@@ -122,8 +122,8 @@ std::optional<MeshShape> complete_shape(const RequestedSizes& requested, int64_t
 }
 
 std::string said(const Settings& settings, const std::string& name, int64_t size) {
-    return size == 0 ? concat(name, " open")
-                     : concat(name, " = ", size, " [", settings.origin_of(name).place, "]");
+    return size == 0 ? format_text("{} open", name)
+                     : format_text("{} = {} [{}]", name, size, settings.origin_of(name).place);
 }
 
 // Every mesh shape that changes as few of the requested sizes as possible.
@@ -165,14 +165,14 @@ std::optional<Failure> check_batch(const Settings& settings, const MeshShape& sh
     const int64_t rows =
         training.per_device_train_batch_size * training.gradient_accumulation_steps * shape.data();
     if (training.train_batch_size.value_or(rows) == rows) return std::nullopt;
-    return Failure{ExitCode::settings,
-                   concat("train_batch_size = ", *training.train_batch_size, " [",
-                          settings.origin_of("train_batch_size").place, "]: a step has ", rows,
-                          " rows = per_device_train_batch_size ",
-                          training.per_device_train_batch_size, " x gradient_accumulation_steps ",
-                          training.gradient_accumulation_steps, " x ", shape.data(),
-                          " data ranks; leave it out (in a DeepSpeed file: \"auto\"), or change "
-                          "one of them")};
+    return Failure{
+        ExitCode::settings,
+        format_text("train_batch_size = {} [{}]: a step has {} rows = per_device_train_batch_size "
+                    "{} x gradient_accumulation_steps {} x {} data ranks; leave it out (in a "
+                    "DeepSpeed file: \"auto\"), or change one of them",
+                    *training.train_batch_size, settings.origin_of("train_batch_size").place, rows,
+                    training.per_device_train_batch_size, training.gradient_accumulation_steps,
+                    shape.data())};
 }
 
 // The ranks that share experts hold one copy of the model together.
@@ -182,13 +182,13 @@ std::optional<Failure> check_experts(const Settings& settings, const MeshShape& 
     for (const int64_t size : expert_sizes(shape, shape.zero())) sizes.push_back(concat(size));
     return Failure{
         ExitCode::settings,
-        concat("ep_size = ", shape.experts, " [", settings.origin_of("ep_size").place,
-               "]: the ranks that share experts divide dp_shard_size x cp_size x sp_size = ",
-               shape.zero(), "; sizes that work: ", join(sizes, ", "),
-               shape.zero() == 1 && shape.world() > 1
-                   ? "; with --profile zero1, zero2, zero3 or fsdp2 they may be any part of the "
-                     "ranks"
-                   : "")};
+        format_text(
+            "ep_size = {} [{}]: the ranks that share experts divide dp_shard_size x cp_size x "
+            "sp_size = {}; sizes that work: {}{}",
+            shape.experts, settings.origin_of("ep_size").place, shape.zero(), join(sizes, ", "),
+            shape.zero() == 1 && shape.world() > 1
+                ? "; with --profile zero1, zero2, zero3 or fsdp2 they may be any part of the ranks"
+                : "")};
 }
 
 }  // namespace
@@ -197,9 +197,9 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
     if (settings.values.parallel.distributed_type == DistributedType::no && world > 1)
         return Failure{
             ExitCode::settings,
-            concat("distributed_type = no [", settings.origin_of("distributed_type").place,
-                   "]: it is for one rank, and there are ", world,
-                   "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
+            format_text("distributed_type = no [{}]: it is for one rank, and there are {}; start "
+                        "one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2",
+                        settings.origin_of("distributed_type").place, world)};
     const RequestedSizes requested = requested_sizes(settings, world, num_hosts);
     if (auto shape = complete_shape(requested, world)) {
         shape->experts = settings.values.parallel.ep_size;
@@ -209,13 +209,13 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
     }
     return Failure{
         ExitCode::settings,
-        concat("a world of ", world,
-               " ranks is not dp_replicate_size x dp_shard_size x cp_size x sp_size with ",
-               said(settings, "dp_replicate_size", requested.shape.replicate), ", ",
-               said(settings, "dp_shard_size", requested.shape.shard), ", ",
-               said(settings, "cp_size", requested.shape.ring), ", ",
-               said(settings, "sp_size", requested.shape.ulysses),
-               "; sizes that work: ", join(shapes_that_work(requested, world), ", "))};
+        format_text("a world of {} ranks is not dp_replicate_size x dp_shard_size x cp_size x "
+                    "sp_size with {}, {}, {}, {}; sizes that work: {}",
+                    world, said(settings, "dp_replicate_size", requested.shape.replicate),
+                    said(settings, "dp_shard_size", requested.shape.shard),
+                    said(settings, "cp_size", requested.shape.ring),
+                    said(settings, "sp_size", requested.shape.ulysses),
+                    join(shapes_that_work(requested, world), ", "))};
 }
 
 }  // namespace ringshard::mesh

@@ -59,7 +59,7 @@ constexpr std::array<std::string_view, 24> known_fields{"alpha_pattern",
 
 std::string text_of(const config::AdapterInit& init) {
     using Kind = config::AdapterInit::Kind;
-    if (init.iterations) return concat("pissa_niter_", *init.iterations);
+    if (init.iterations) return format_text("pissa_niter_{}", *init.iterations);
     if (init.kind == Kind::uniform) return "true";
     if (init.kind == Kind::normal) return "gaussian";
     return init.kind == Kind::pissa ? "pissa" : "olora";
@@ -152,7 +152,7 @@ bool is_list_of(const json& value, Predicate fits) {
     return value.is_array() && std::ranges::all_of(value, fits);
 }
 
-// Whether a field that is read has a value of its kind, and the rule for messages.
+// A test that a field has a value of its kind, and the rule for messages.
 struct FieldRule {
     std::string_view name;
     const char* rule;
@@ -198,11 +198,11 @@ constexpr std::array<FieldRule, 14> field_rules{{
 std::string find_misfit(const json& config) {
     for (const auto& [name, rule, fits] : field_rules)
         if (const auto field = config.find(name); field != config.end() && !fits(*field))
-            return concat(name, " = ", field->dump(), ": ", rule);
+            return format_text("{} = {}: {}", name, field->dump(), rule);
     return {};
 }
 
-// Every field has its kind: find_misfit() finds none.
+// Requires fields of their kinds: find_misfit() has returned an empty text.
 LoraConfig read_fields(const json& config, const ordered_json& in_order) {
     LoraConfig lora;
     lora.r = config.value("r", lora.r);
@@ -240,17 +240,17 @@ LoraConfig read_fields(const json& config, const ordered_json& in_order) {
 }  // namespace
 
 Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::string& file) {
-    const auto refuse = [&](const auto&... what) {
-        return Failure{ExitCode::bad_data, concat(file, ": ", what...)};
+    const auto refuse = [&](const std::string& what) {
+        return Failure{ExitCode::bad_data, format_text("{}: {}", file, what)};
     };
     const json config = json_or_null<json>(text);
     if (!config.is_object()) return refuse("is not the configuration of an adapter");
     if (config.value("peft_type", json()) != "LORA")
-        return refuse("peft_type is ", config.value("peft_type", json()).dump(),
-                      ", and LORA is served");
+        return refuse(format_text("peft_type is {}, and LORA is served",
+                                  config.value("peft_type", json()).dump()));
     if (const std::string unknown = find_unknown(config); !unknown.empty())
-        return refuse(unknown, " = ", config[unknown].dump(),
-                      " is not served; train this adapter with PEFT");
+        return refuse(format_text("{} = {} is not served; train this adapter with PEFT", unknown,
+                                  config[unknown].dump()));
     if (const std::string misfit = find_misfit(config); !misfit.empty()) return refuse(misfit);
     if (const std::string problem = find_contradiction(config); !problem.empty())
         return refuse(problem);

@@ -11,12 +11,13 @@ namespace ringshard::model {
 
 namespace {
 
-// Refuses settings that PEFT refuses for parameters, or that would have another meaning for them.
+// Refuses settings that PEFT refuses for parameters, or reads in another way for them.
 std::optional<Failure> check_settings(const LoraConfig& config, const ModelSpec& spec) {
     if (config.lora_dropout > 0)
-        return refuse("lora_target_parameters, lora_dropout = ", config.lora_dropout,
-                      ": adapters of parameters have no dropout, and PEFT refuses it; give "
-                      "lora_dropout 0");
+        return refuse(
+            format_text("lora_target_parameters, lora_dropout = {}: adapters of parameters have no "
+                        "dropout, and PEFT refuses it; give lora_dropout 0",
+                        config.lora_dropout));
     if (config.use_dora)
         return refuse(
             "lora_target_parameters, use_dora: adapters of parameters have no "
@@ -26,8 +27,9 @@ std::optional<Failure> check_settings(const LoraConfig& config, const ModelSpec&
             "lora_target_parameters, init_lora_weights: adapters of parameters begin "
             "uniform; leave init_lora_weights out");
     if (spec.is_wrapped)
-        return refuse("lora_target_parameters: is not served for ", spec.architecture,
-                      "; name linear layers: lora_target_modules");
+        return refuse(format_text(
+            "lora_target_parameters: is not served for {}; name linear layers: lora_target_modules",
+            spec.architecture));
     return std::nullopt;
 }
 
@@ -56,15 +58,17 @@ std::optional<Failure> check_target(const std::string& target,
     for (const LinearLayer& parameter : parameters) names.push_back(parameter.name);
     for (const std::string& tensor : tensors)
         if (is_end_of(target, tensor) && std::ranges::find(names, tensor) == names.end())
-            return refuse("lora_target_parameters = ", target, ": matches ", tensor,
-                          ", which is no matrix of a linear layer and not one of all experts; name "
-                          "what is meant, as mlp.experts.gate_up_proj or self_attn.q_proj.weight");
+            return refuse(
+                format_text("lora_target_parameters = {}: matches {}, which is no matrix of a "
+                            "linear layer and not one of all experts; name what is meant, as "
+                            "mlp.experts.gate_up_proj or self_attn.q_proj.weight",
+                            target, tensor));
     if (std::ranges::any_of(names,
                             [&](const std::string& name) { return is_end_of(target, name); }))
         return std::nullopt;
-    return refuse("lora_target_parameters = ", target,
-                  ": no parameter has this name; the nearest are ",
-                  nearest_names(target, std::move(names)));
+    return refuse(
+        format_text("lora_target_parameters = {}: no parameter has this name; the nearest are {}",
+                    target, nearest_names(target, std::move(names))));
 }
 
 }  // namespace

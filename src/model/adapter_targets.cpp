@@ -19,8 +19,8 @@ bool is_plain_name(const std::string& text) {
            std::string::npos;
 }
 
-// An expression that matches another module is one that PEFT cannot load: the modules around linear
-// layers, and those that have no adapter here.
+// PEFT cannot load an expression that matches other modules: those around linear layers, and those
+// that have no adapter here.
 std::optional<Failure> check_expression(const std::regex& expression, const std::string& text,
                                         const std::vector<LinearLayer>& layers) {
     std::set<std::string> others{"lm_head"};
@@ -38,9 +38,10 @@ std::optional<Failure> check_expression(const std::regex& expression, const std:
     }
     for (const std::string& other : others)
         if (std::regex_match(other, expression))
-            return refuse("lora_target_modules = ", text, ": matches ", other,
-                          ", which is no linear layer of a block, and PEFT refuses that; name the "
-                          "layers, as .*\\.(q_proj|v_proj)");
+            return refuse(format_text(
+                "lora_target_modules = {}: matches {}, which is no linear layer of a block, and "
+                "PEFT refuses that; name the layers, as .*\\.(q_proj|v_proj)",
+                text, other));
     return std::nullopt;
 }
 
@@ -48,10 +49,10 @@ std::optional<Failure> check_target(const std::string& target,
                                     const std::vector<LinearLayer>& layers) {
     for (const auto* whole : {"lm_head", "embed_tokens"})
         if (is_end_of(whole, target))
-            return refuse("lora_target_modules = ", target,
-                          ": adapters belong to linear layers of blocks; train this module whole: "
-                          "lora_modules_to_save ",
-                          whole);
+            return refuse(
+                format_text("lora_target_modules = {}: adapters belong to linear layers of blocks; "
+                            "train this module whole: lora_modules_to_save {}",
+                            target, whole));
     std::vector<std::string> names;
     for (const LinearLayer& layer : layers) {
         if (is_end_of(target, layer.name)) return std::nullopt;
@@ -59,12 +60,12 @@ std::optional<Failure> check_target(const std::string& target,
     }
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());
-    return refuse("lora_target_modules = ", target,
-                  ": no linear layer has this name; the nearest are ",
-                  nearest_names(target, names));
+    return refuse(
+        format_text("lora_target_modules = {}: no linear layer has this name; the nearest are {}",
+                    target, nearest_names(target, names)));
 }
 
-// A whole name counts in every block, as in PEFT.
+// A full name matches in every block, as in PEFT.
 bool is_in_range(const LoraConfig& config, const LinearLayer& layer) {
     const auto& blocks = config.layers_to_transform;
     return !blocks || blocks->empty() ||
@@ -119,7 +120,7 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
 
 namespace {
 
-// PEFT's choice by the type of the model, as far as models of that type are served.
+// PEFT's default targets by model type, for types that this program serves.
 std::vector<std::string> defaults_of_peft(const ModelSpec& spec) {
     const auto config = json_or_null<nlohmann::json>(spec.config_json);
     const auto type = config.is_object() ? config.value("model_type", "") : std::string();
@@ -165,9 +166,9 @@ std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
             std::vector<std::string> names;
             for (const LinearLayer& layer : layers) names.push_back(layer.name);
             return refuse(
-                "lora_target_modules is not set, and PEFT knows no layers for this model; "
-                "name them, as ",
-                nearest_names("qkv_proj", names), ", or all-linear");
+                format_text("lora_target_modules is not set, and PEFT has no default layers for "
+                            "this model; name them, as {}, or all-linear",
+                            nearest_names("qkv_proj", names)));
         }
     }
     if (config.targets_are_expression && is_plain_name(targets.front()))
@@ -183,16 +184,18 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
     if (config.targets_are_expression) {
         expression = read_regex(targets.front());
         if (!expression)
-            return refuse("lora_target_modules = ", targets.front(),
-                          ": is no regular expression (ECMAScript's syntax)");
+            return refuse(format_text(
+                "lora_target_modules = {}: is no regular expression (ECMAScript's syntax)",
+                targets.front()));
         if (auto failure = check_expression(*expression, targets.front(), layers)) return *failure;
     } else {
         for (const std::string& target : targets)
             if (auto failure = check_target(target, layers)) return *failure;
     }
     if (config.exclusion_is_expression && !read_regex(config.exclude_modules.front()))
-        return refuse("exclude_modules = ", config.exclude_modules.front(),
-                      ": is no regular expression (ECMAScript's syntax)");
+        return refuse(
+            format_text("exclude_modules = {}: is no regular expression (ECMAScript's syntax)",
+                        config.exclude_modules.front()));
     std::vector<const LinearLayer*> found;
     for (const LinearLayer& layer : layers) {
         const auto names_it = [&](const std::string& end) { return is_end_of(end, layer.name); };
@@ -205,9 +208,9 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
     if (!found.empty()) return found;
     std::vector<std::string> names;
     for (const LinearLayer& layer : layers) names.push_back(layer.name);
-    return refuse("lora_target_modules = ", join(targets, ","),
-                  ": matches no linear layer of the model; the nearest are ",
-                  nearest_names(targets.front(), names));
+    return refuse(format_text(
+        "lora_target_modules = {}: matches no linear layer of the model; the nearest are {}",
+        join(targets, ","), nearest_names(targets.front(), names)));
 }
 
 std::optional<Failure> refuse_experts(const LoraConfig& config, const ModelParts& parts,
@@ -220,14 +223,16 @@ std::optional<Failure> refuse_experts(const LoraConfig& config, const ModelParts
         const bool is_target = expression ? std::regex_match(module, *expression)
                                           : std::ranges::any_of(config.target_modules, names_it);
         if (is_target && !is_all_linear)
-            return refuse("lora_target_modules = ", join(config.target_modules, ","), ": ", module,
-                          " is a router or an expert, and adapters are for linear layers alone; "
-                          "name layers of the attention, as q_proj,v_proj, or all-linear");
+            return refuse(
+                format_text("lora_target_modules = {}: {} is a router or an expert, and adapters "
+                            "are for linear layers alone; name layers of the attention, as "
+                            "q_proj,v_proj, or all-linear",
+                            join(config.target_modules, ","), module));
         if (is_saved(module, config.modules_to_save))
-            return refuse("lora_modules_to_save = ", join(config.modules_to_save, ","), ": ",
-                          module,
-                          " is a router or an expert, of which PEFT has no copy; train the "
-                          "model without adapters: --train_only REGEX");
+            return refuse(
+                format_text("lora_modules_to_save = {}: {} is a router or an expert, of which PEFT "
+                            "has no copy; train the model without adapters: --train_only REGEX",
+                            join(config.modules_to_save, ","), module));
     }
     return std::nullopt;
 }

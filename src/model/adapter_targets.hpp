@@ -8,13 +8,10 @@
 #include "model_parts.hpp"
 #include "ringshard/model/adapters.hpp"
 
-// Which linear layers get an adapter, by PEFT's rules.
+// Chooses the linear layers that get an adapter, by PEFT's rules.
 namespace ringshard::model {
 
-template <class... Parts>
-Failure refuse(const Parts&... parts) {
-    return {ExitCode::settings, concat(parts...)};
-}
+inline Failure refuse(const std::string& why) { return {ExitCode::settings, why}; }
 
 // A linear layer of a block.
 struct LinearLayer {
@@ -29,8 +26,8 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts);
 bool asks_for_all_linear(const LoraConfig& config);
 
 // Replaces "all-linear" and missing targets by names, as PEFT does. For a model without a default
-// of PEFT they are q_proj and v_proj, or no name beside target_parameters. A name that stands alone
-// is the end of a name, and no expression.
+// of PEFT they are q_proj and v_proj, or no name beside target_parameters. A single name
+// is the end of a name, not an expression.
 std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
                                       const std::vector<LinearLayer>& layers);
 

@@ -47,8 +47,8 @@ std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const ModelSpec& s
 
 std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec& spec,
                                      const std::string& folder) {
-    const auto refuse = [&](const auto&... what) {
-        return Failure{ExitCode::bad_data, concat(folder, ": ", what...)};
+    const auto refuse = [&](const std::string& what) {
+        return Failure{ExitCode::bad_data, format_text("{}: {}", folder, what)};
     };
     std::set<std::string> wanted;
     const std::set<std::string> adapters = adapter_tensors(spec);
@@ -57,16 +57,18 @@ std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec&
         wanted.insert(stored_name);
         const StoredTensor* const found = stored.find(stored_name);
         if (found == nullptr)
-            return refuse(stored_name, " is not in ", adapter_weights_name,
-                          ": the adapter is not of this model, or its configuration not of it");
+            return refuse(format_text(
+                "{} is not in {}: the adapter is not of this model, or its configuration not of it",
+                stored_name, adapter_weights_name));
         if (found->shape != shape)
-            return refuse(stored_name, " has another shape in ", adapter_weights_name,
-                          " than in this model: the adapter is of another model");
+            return refuse(format_text(
+                "{} has another shape in {} than in this model: the adapter is of another model",
+                stored_name, adapter_weights_name));
     }
     for (const auto& [name, tensor] : stored.tensors())
         if (!wanted.contains(name))
-            return refuse(name, " is in ", adapter_weights_name,
-                          ", and adapter_config.json names no such weight");
+            return refuse(format_text("{} is in {}, and adapter_config.json names no such weight",
+                                      name, adapter_weights_name));
     return std::nullopt;
 }
 

@@ -18,24 +18,24 @@ namespace {
 
 constexpr const char* adapter_prefix = "base_model.model.";
 
-// The value of the first pattern that matches. PEFT takes them in the order of the file, and sorts
-// them when it saves: patterns for which that makes a difference are refused.
+// Returns the value of the first pattern that matches. PEFT reads patterns in the order of the file
+// and sorts them when it saves: refuses patterns whose order makes a difference.
 template <class Value>
 Expected<Value> of_pattern(const char* field, const Patterns<Value>& patterns,
                            const std::string& layer, Value otherwise) {
     std::vector<std::pair<std::string, Value>> matching;
     for (const auto& [pattern, value] : patterns) {
-        const auto regex = read_regex(concat("(.*\\.)?(", pattern, ")"));
-        if (!regex) return refuse(field, ": ", pattern, " is no regular expression");
+        const auto regex = read_regex(format_text("(.*\\.)?({})", pattern));
+        if (!regex) return refuse(format_text("{}: {} is no regular expression", field, pattern));
         if (std::regex_match(layer, *regex)) matching.emplace_back(pattern, value);
     }
     if (matching.empty()) return otherwise;
     const auto& first = *std::ranges::min_element(matching);
     if (first.second != matching.front().second)
-        return refuse(field, ": ", matching.front().first, " and ", first.first, " both match ",
-                      layer,
-                      ", and PEFT takes the one or the other: give patterns that do not "
-                      "overlap");
+        return refuse(
+            format_text("{}: {} and {} both match {}, and PEFT takes the one or the other: give "
+                        "patterns that do not overlap",
+                        field, matching.front().first, first.first, layer));
     return first.second;
 }
 
@@ -47,8 +47,8 @@ Expected<AdapterSpec> adapter_of(const LoraConfig& config, const LinearLayer& la
     if (!alpha) return alpha.failure();
     const int64_t most = std::min(layer.shape[0], layer.shape[1]);
     if (rank.value() < 1 || rank.value() > most)
-        return refuse("lora_r = ", rank.value(), ": ", layer.name, " is a matrix of ",
-                      layer.shape[0], " x ", layer.shape[1], "; a rank is from 1 to ", most);
+        return refuse(format_text("lora_r = {}: {} is a matrix of {} x {}; a rank is from 1 to {}",
+                                  rank.value(), layer.name, layer.shape[0], layer.shape[1], most));
     const auto r = static_cast<double>(rank.value());
     return AdapterSpec{rank.value(), alpha.value() / (config.use_rslora ? std::sqrt(r) : r),
                        config.lora_dropout, config.use_dora};
@@ -69,8 +69,9 @@ std::optional<Failure> check_saved(const std::string& module,
         modules.push_back(module_of(tensor));
         if (is_saved(modules.back(), {module})) return std::nullopt;
     }
-    return refuse("lora_modules_to_save = ", module, ": no module has this name; the nearest are ",
-                  nearest_names(module, modules));
+    return refuse(
+        format_text("lora_modules_to_save = {}: no module has this name; the nearest are {}",
+                    module, nearest_names(module, modules)));
 }
 
 std::optional<Failure> freeze_base(ModelSpec& spec, const LoraConfig& config) {
@@ -87,20 +88,21 @@ std::optional<Failure> freeze_base(ModelSpec& spec, const LoraConfig& config) {
                 return spec.frozen.contains(tensor.name);
             });
             if (count != 0 && count != std::ssize(group.tensors))
-                return refuse("lora_modules_to_save: ", group.tensors.front().name, " and ",
-                              group.tensors.back().name,
-                              " are one matrix product; name all of its layers or none");
+                return refuse(
+                    format_text("lora_modules_to_save: {} and {} are one matrix product; name all "
+                                "of its layers or none",
+                                group.tensors.front().name, group.tensors.back().name));
         }
     for (const std::string& name : spec.frozen)
         if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token(spec, name))
-            return refuse(name,
-                          " has new rows for tokens of the tokenizer (added_tokens, "
-                          "chat_template_path), and would be frozen; train it whole: "
-                          "lora_modules_to_save embed_tokens,lm_head");
+            return refuse(format_text(
+                "{} has new rows for tokens of the tokenizer (added_tokens, chat_template_path), "
+                "and would be frozen; train it whole: lora_modules_to_save embed_tokens,lm_head",
+                name));
     return std::nullopt;
 }
 
-// Ends of names would name layers of a wrapped model's other parts as well, when PEFT reads them.
+// PEFT would match the end of a name with layers in the other parts of a wrapped model, too.
 void name_wholly(LoraConfig& config, const std::vector<const LinearLayer*>& targets,
                  const std::vector<std::string>& tensors) {
     config.target_modules.clear();
@@ -139,9 +141,10 @@ std::optional<Failure> train_biases(ModelSpec& spec, const LoraConfig& config) {
             "model is trained here; give bias lora_only");
     for (const std::string& bias : biases)
         if (is_all && is_saved(module_of(bias), config.modules_to_save))
-            return refuse("bias = all: ", bias,
-                          " is of lora_modules_to_save, and PEFT stores its frozen original too; "
-                          "leave the module out, or give bias lora_only");
+            return refuse(
+                format_text("bias = all: {} is of lora_modules_to_save, and PEFT stores its frozen "
+                            "original too; leave the module out, or give bias lora_only",
+                            bias));
     for (const std::string& bias : biases) spec.frozen.erase(bias);
     for (size_t block = 0; block < spec.blocks.size(); ++block)
         for (const shard::ParameterGroup& group :
@@ -160,7 +163,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     const auto saves = [&](const std::string& module) {
         return is_saved(module, config.modules_to_save);
     };
-    // A trained copy of the one is not the other's any more.
+    // Training a copy of one of the two tied matrices unties them.
     if (spec.tied && (saves(spec.names.embedding) || saves(spec.names.head))) {
         spec.tied = false;
         spec.reads_head_from_embedding = true;
@@ -185,8 +188,10 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
         if (!adapter) return adapter.failure();
         auto& adapters = spec.blocks[parameter.block].adapters;
         if (!adapters.emplace(parameter.in_block, adapter.value()).second)
-            return refuse("lora_target_parameters: ", parameter.name,
-                          " is of a layer that lora_target_modules names too; name it once");
+            return refuse(
+                format_text("lora_target_parameters: {} is of a layer that lora_target_modules "
+                            "names too; name it once",
+                            parameter.name));
     }
     if (auto failure = train_biases(spec, config)) return failure;
     if (spec.is_wrapped) name_wholly(config, targets.value(), tensor_names(ModelParts(spec)));

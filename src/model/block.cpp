@@ -9,6 +9,7 @@
 #include "parts/delta_net.hpp"
 #include "parts/mamba.hpp"
 #include "ringshard/ops/linear.hpp"
+#include "rows_before_a_branch.hpp"
 
 namespace ringshard::model {
 
@@ -32,28 +33,6 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
     return dx;
 }
 
-// Returns the normed rows: those that were kept, or made again; without a norm, the rows. An
-// undefined tensor if they are made last: by the norm's backward pass, which reads x anyway.
-at::Tensor normed_again(const std::optional<Norm>& norm, const UnitTensors& weights,
-                        const at::Tensor& x, const at::Tensor& inverse_rms, const at::Tensor& kept,
-                        bool makes_last) {
-    if (kept.defined()) return kept;
-    if (!norm) return x;
-    if (makes_last && norm->can_make_rows()) return {};
-    return norm->again(weights, x, inverse_rms);
-}
-
-// Adds to `gradient`, that of the rows before a norm, or without one of the rows.
-void add_gradient_before(const std::optional<Norm>& norm, const UnitTensors& weights,
-                         const UnitTensors& gradients, const at::Tensor& dx, const at::Tensor& x,
-                         const at::Tensor& inverse_rms, const at::Tensor& gradient,
-                         bool makes_rows) {
-    if (norm)
-        norm->backward(weights, gradients, dx, x, inverse_rms, gradient, makes_rows);
-    else
-        gradient.add_(dx);
-}
-
 std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
                                         const BlockSpec& spec) {
     if (spec.delta_net) return std::make_unique<const DeltaNet>(unit, slots, spec);
@@ -66,7 +45,7 @@ std::variant<Mlp, Experts> mlp_of(shard::UnitLayout& unit, const BlockSpec& spec
     return Mlp(unit, spec, spec.mlp);
 }
 
-// Turns beyond the tokens are empty: ranks that share experts take equally many.
+// Turns beyond the tokens have empty ranges: ranks that share experts take equally many turns.
 template <class Work>
 void for_turns(int64_t tokens, const BlockContext& context, Work work) {
     const int64_t most = std::max(tokens, context.experts.most_tokens);
@@ -77,6 +56,25 @@ void for_turns(int64_t tokens, const BlockContext& context, Work work) {
 }
 
 }  // namespace
+
+at::Tensor normed_again(const std::optional<Norm>& norm, const UnitTensors& weights,
+                        const at::Tensor& x, const at::Tensor& inverse_rms, const at::Tensor& kept,
+                        bool makes_last) {
+    if (kept.defined()) return kept;
+    if (!norm) return x;
+    if (makes_last && norm->can_make_rows()) return {};
+    return norm->again(weights, x, inverse_rms);
+}
+
+void add_gradient_before(const std::optional<Norm>& norm, const UnitTensors& weights,
+                         const UnitTensors& gradients, const at::Tensor& dx, const at::Tensor& x,
+                         const at::Tensor& inverse_rms, const at::Tensor& gradient,
+                         bool makes_rows) {
+    if (norm)
+        norm->backward(weights, gradients, dx, x, inverse_rms, gradient, makes_rows);
+    else
+        gradient.add_(dx);
+}
 
 Block::BranchNorms::BranchNorms(shard::UnitLayout& unit, const BlockSpec& block,
                                 const BranchNormSpec& spec)
@@ -256,21 +254,14 @@ Block::MlpChunk Block::make_chunk_again(MlpContext context, const UnitTensors& w
 
 at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights, Saved& saved,
                               const at::Tensor& addend) const {
+    if (!context.slices.sets.empty()) return forward_in_slices(context, weights, saved, addend);
     const at::Tensor& input = mlp_input(saved);
     const at::Tensor& residual = saved[attention_residual_];
     if (gate_up_.is_kept(context.policy)) {
         MlpContext of_all = context.mlp();
         of_all.keeps_product = product_.is_kept(context.policy);
         MlpChunk whole = make_chunk(of_all, weights, input, addend, residual, {});
-        if (before_mlp() && mlp_normed_.is_kept(context.policy)) saved[mlp_normed_] = whole.x;
-        saved[mlp_inverse_rms_] = whole.inverse_rms;
-        saved[gate_up_] = whole.inner.gate_up;
-        saved[probabilities_] = whole.inner.probabilities;
-        saved[experts_] = whole.inner.experts;
-        saved[arrivals_] = whole.inner.arrivals;
-        saved[shared_] = whole.inner.shared;
-        saved[shared_gate_] = whole.inner.shared_gate;
-        saved[product_] = whole.inner.product;
+        keep_inner(context, whole.x, whole.inverse_rms, whole.inner, saved);
         if (mlp_norms_.behind) saved[mlp_out_] = whole.out;
         return add_mlp(weights, std::move(whole.out), residual, {});
     }
@@ -290,21 +281,37 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     return output;
 }
 
+void Block::keep_inner(const BlockContext& context, const at::Tensor& x,
+                       const at::Tensor& inverse_rms, const MlpInner& inner, Saved& saved) const {
+    if (before_mlp() && mlp_normed_.is_kept(context.policy)) saved[mlp_normed_] = x;
+    saved[mlp_inverse_rms_] = inverse_rms;
+    saved[gate_up_] = inner.gate_up;
+    saved[probabilities_] = inner.probabilities;
+    saved[experts_] = inner.experts;
+    saved[arrivals_] = inner.arrivals;
+    saved[shared_] = inner.shared;
+    saved[shared_gate_] = inner.shared_gate;
+    saved[product_] = inner.product;
+}
+
+MlpInner Block::kept_inner(const Saved& saved) const {
+    return {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_],
+            saved[shared_],  saved[shared_gate_],   saved[product_]};
+}
+
 void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights,
                          const UnitTensors& gradients, const at::Tensor& gradient,
                          const Saved& saved, const at::Tensor& addend) const {
+    if (!context.slices.sets.empty())
+        return backward_in_slices(context, weights, gradients, gradient, saved, addend);
     const at::Tensor& input = mlp_input(saved);
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
         const Mlp* const mlp = std::get_if<Mlp>(&mlp_);
-        const MlpChunk whole{
-            normed_again(before, weights, input, inverse_rms, saved[mlp_normed_],
-                         mlp != nullptr && mlp->adds_gradients_last()),
-            inverse_rms,
-            {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_],
-             saved[shared_], saved[shared_gate_], saved[product_]},
-            saved[mlp_out_]};
+        const MlpChunk whole{normed_again(before, weights, input, inverse_rms, saved[mlp_normed_],
+                                          mlp != nullptr && mlp->adds_gradients_last()),
+                             inverse_rms, kept_inner(saved), saved[mlp_out_]};
         return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;

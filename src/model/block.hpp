@@ -19,11 +19,11 @@ class Block {
 public:
     Block(shard::UnitLayout& unit, const BlockSpec& spec);
 
-    // Returns what a forward pass begins with.
+    // Returns the state with which a forward pass begins.
     Saved begin(const at::Tensor& input) const;
     const at::Tensor& input(const Saved& saved) const { return saved[input_]; }
-    // Returns the output [t, w]; leaves in `saved` what the policy keeps. Collective over the
-    // sequence group.
+    // Returns the output [t, w]; leaves in `saved` the activations that the policy keeps.
+    // Collective over the sequence group.
     at::Tensor forward(const BlockContext& context, const shard::UnitTensors& weights,
                        Saved& saved) const;
     // Adds to the gradients of the weights, and turns `gradient`, that of the output, into that of
@@ -44,7 +44,7 @@ private:
         std::optional<Norm> before;
         std::optional<Norm> behind;
     };
-    // Some tokens on their way through the MLP.
+    // The activations of some tokens in the MLP.
     struct MlpChunk {
         at::Tensor x;  // undefined: the backward pass of the norm makes it again
         at::Tensor inverse_rms;
@@ -52,12 +52,12 @@ private:
         at::Tensor out{};  // before the norm behind; with the residual if the product adds it
     };
 
-    // Makes, in order, what is missing up to the attention residual: everything in the forward
-    // pass, what was not kept in the backward pass. Returns an undefined tensor, or the input where
+    // Makes, in order, the missing activations up to the attention residual: all in the forward
+    // pass, those not kept in the backward pass. Returns an undefined tensor, or the input where
     // the residual is the branch alone so far: make_chunk() adds the input as it norms the sum.
     at::Tensor complete(const BlockContext& context, const shard::UnitTensors& weights,
                         Saved& saved) const;
-    // Adds the branch's part to the gradient of the input. d_branch: of what the branch adds.
+    // Adds the branch's part to the gradient of the input. d_branch: of the branch's result.
     void attention_backward(const BlockContext& context, const shard::UnitTensors& weights,
                             const shard::UnitTensors& gradients, const at::Tensor& d_branch,
                             const at::Tensor& gradient, const Saved& saved) const;
@@ -71,7 +71,7 @@ private:
     const std::optional<Norm>& before_mlp() const {
         return is_parallel_ && !mlp_norms_.before ? attention_norms_.before : mlp_norms_.before;
     }
-    // Whether the product that a branch ends with adds the residual.
+    // Returns true if the last product of a branch adds the residual.
     bool adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const;
     // Returns branch * multiplier + residual, in `into` or, if that is undefined, over the branch.
     at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual,
@@ -96,11 +96,38 @@ private:
     // that they never exist for the whole row. addend: of complete().
     at::Tensor mlp_forward(const BlockContext& context, const shard::UnitTensors& weights,
                            Saved& saved, const at::Tensor& addend) const;
-    // Adds the branch's part to `gradient`, which is that of the output before, and of the branch's
-    // input and what is added to it after.
+    // Turns `gradient`, that of the output, into that of the branch's input and the addend of the
+    // branch: adds the branch's part.
     void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
                       const Saved& saved, const at::Tensor& addend) const;
+    // The same where a rank gathers the experts in slices: all tokens go through the experts of one
+    // slice before it gathers the next, in the turns in which they would go through all experts.
+    struct SlicedTurn {
+        int64_t begin;
+        int64_t length;
+        MlpContext context;
+        at::Tensor inverse_rms{};
+        Experts::Sliced tokens{};
+
+        at::Tensor of(const at::Tensor& rows) const {
+            return rows.defined() ? rows.narrow(0, begin, length) : rows;
+        }
+    };
+    std::vector<SlicedTurn> sliced_turns(const BlockContext& context, int64_t tokens, bool is_whole,
+                                         RowNorms& norms) const;
+    at::Tensor forward_in_slices(const BlockContext& context, const shard::UnitTensors& weights,
+                                 Saved& saved, const at::Tensor& addend) const;
+    at::Tensor finish_turn(const shard::UnitTensors& weights, SlicedTurn& turn,
+                           const at::Tensor& residual, const at::Tensor& into) const;
+    void backward_in_slices(const BlockContext& context, const shard::UnitTensors& weights,
+                            const shard::UnitTensors& gradients, const at::Tensor& gradient,
+                            const Saved& saved, const at::Tensor& addend) const;
+    // Keeps what the policy asks for of all tokens.
+    void keep_inner(const BlockContext& context, const at::Tensor& x, const at::Tensor& inverse_rms,
+                    const MlpInner& inner, Saved& saved) const;
+    MlpInner kept_inner(const Saved& saved) const;
+
     // addend: is added to the input, in place; or undefined.
     ops::RmsNormed normed_for_mlp(const shard::UnitTensors& weights, const at::Tensor& input,
                                   const at::Tensor& addend) const;
@@ -122,7 +149,7 @@ private:
     BranchNorms mlp_norms_;
     SavedSlot input_;                  // [t, w]
     SavedSlot attention_inverse_rms_;  // of the norm before the attention
-    SavedSlot attention_normed_;       // [t, w], what that norm makes
+    SavedSlot attention_normed_;       // [t, w], the result of that norm
     std::unique_ptr<const Mixer> mixer_;
     SavedSlot attention_out_;       // [t, w], before the norm behind the attention
     SavedSlot attention_residual_;  // [t, w]: input + attention

@@ -7,6 +7,7 @@
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/model/layer_cache.hpp"
 #include "ringshard/ops/gemm.hpp"
+#include "unit_set.hpp"
 
 namespace ringshard::model {
 
@@ -30,6 +31,7 @@ struct BlockContext {
     at::Tensor dropout_keys{};          // [t], of a batch that is trained on with dropout
     RouterContext routers{};
     ExpertGroup experts{};  // all of its ranks take as many chunks
+    ExpertSlices slices{};
     AdapterRows rows{};
     int64_t most_product_elements = int64_t{1} << 30;
     std::optional<ops::Fp8Format> fp8_gradients{};  // if products with weights are in FP8
@@ -38,7 +40,7 @@ struct BlockContext {
         return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8_gradients};
     }
     MlpContext mlp() const { return {projections(), routers, experts}; }
-    // Of some tokens of the batch, from which nothing is kept.
+    // Returns the context of some tokens of the batch, of which nothing is kept.
     MlpContext mlp(const Turn& turn, RowNorms& norms) const {
         const auto& [begin, length, most] = turn;
         return {

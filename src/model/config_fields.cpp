@@ -227,11 +227,11 @@ std::string warn_of_unknown_fields(const std::filesystem::path& config_json) {
         const std::string nearest = nearest_name(name.substr(name.rfind('.') + 1), known);
         if (!nearest.empty()) near.push_back(nearest);
     }
-    return concat(
-        config_json.string(), ": ", join(unknown, ", "),
-        ": no model of this program has such a field, in transformers neither; it changes "
-        "nothing",
-        near.empty() ? "" : concat(" (fields that are read: ", join(near, ", "), ")"));
+    return format_text(
+        "{}: {}: no model of this program has such a field, in transformers neither; it changes "
+        "nothing{}",
+        config_json.string(), join(unknown, ", "),
+        near.empty() ? "" : format_text(" (fields that are read: {})", join(near, ", ")));
 }
 
 }  // namespace ringshard::model

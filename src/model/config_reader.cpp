@@ -11,8 +11,9 @@ int64_t ConfigReader::whole_number(const char* name, int64_t most) {
     const bool is_whole = value.is_number_integer();
     if (is_whole && value.get<int64_t>() > 0 && value.get<int64_t>() <= most)
         return value.get<int64_t>();
-    complain(concat(name, " = ", value.dump(), ": must be a whole number above 0",
-                    is_whole && value.get<int64_t>() > most ? concat(", at most ", most) : ""));
+    complain(format_text(
+        "{} = {}: must be a whole number above 0{}", name, value.dump(),
+        is_whole && value.get<int64_t>() > most ? format_text(", at most {}", most) : ""));
     return 1;
 }
 
@@ -24,7 +25,7 @@ double ConfigReader::number_above_0(const char* name) {
     const json value = part(name);
     if (value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0)
         return value.get<double>();
-    complain(concat(name, " = ", value.dump(), ": must be a number above 0"));
+    complain(format_text("{} = {}: must be a number above 0", name, value.dump()));
     return 1;
 }
 
@@ -36,7 +37,7 @@ bool ConfigReader::boolean(const char* name, bool otherwise) {
     const json value = part(name);
     if (value.is_null()) return otherwise;
     if (value.is_boolean()) return value.get<bool>();
-    complain(concat(name, " = ", value.dump(), ": must be true or false"));
+    complain(format_text("{} = {}: must be true or false", name, value.dump()));
     return otherwise;
 }
 
@@ -44,13 +45,14 @@ std::string ConfigReader::word(const char* name, const std::string& otherwise) {
     const json value = part(name);
     if (value.is_null()) return otherwise;
     if (value.is_string()) return value.get<std::string>();
-    complain(concat(name, " = ", value.dump(), ": must be a word in quotes"));
+    complain(format_text("{} = {}: must be a word in quotes", name, value.dump()));
     return otherwise;
 }
 
 void ConfigReader::complain(const std::string& rule) {
     if (!failure_)
-        failure_ = Failure{ExitCode::settings, concat(file_.string(), ": ", prefix_, rule)};
+        failure_ =
+            Failure{ExitCode::settings, format_text("{}: {}{}", file_.string(), prefix_, rule)};
 }
 
 void ConfigReader::complain(const ConfigReader& inner) {

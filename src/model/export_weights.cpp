@@ -52,7 +52,7 @@ bool is_weight_file(const std::string& name) {
     return std::regex_match(name, names);
 }
 
-// The files of a model under work names, which nobody takes for a model.
+// The files of a model under temporary names, which no loader accepts as a model.
 class Work {
 public:
     // small_files: content by name, on the rank that begins and finishes.
@@ -79,7 +79,7 @@ public:
         fs::create_directories(folder_, error);
         if (error)
             return Failure{ExitCode::io,
-                           concat(folder_.string(), " cannot be made: ", error.message())};
+                           format_text("{} cannot be made: {}", folder_.string(), error.message())};
         remove_unfinished(folder_, [&](const std::string& name) {
             return is_weight_file(name) || name == index_name || small_files_.contains(name);
         });
@@ -238,10 +238,10 @@ private:
                 source.sums.add(name, piece.first + done, numbers);
             }
             if (!all_finite(numbers))
-                return Failure{ExitCode::bad_numbers,
-                               concat(name,
-                                      " holds NaN or infinite numbers: no model is made of "
-                                      "them")};
+                return Failure{
+                    ExitCode::bad_numbers,
+                    format_text("{} holds NaN or infinite numbers: no model is made of them",
+                                name)};
             if (auto failure =
                     form.initial == nullptr
                         ? write(piece.first + done, numbers)
@@ -329,11 +329,11 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
     failure.reset();
     if (frozen != nullptr)
         if (const auto changed = shard::first_changed(frozen->hashes, sums.over(world)))
-            failure = Failure{ExitCode::bad_data,
-                              concat(*changed,
-                                     " is frozen, and the files of the pretrained model "
-                                     "hold another value of it than when this run began; "
-                                     "no model is made of it")};
+            failure = Failure{
+                ExitCode::bad_data,
+                format_text("{} is frozen, and the files of the pretrained model hold another "
+                            "value of it than when this run began; no model is made of it",
+                            *changed)};
     if (const auto agreed = agree(failure)) return agreed;
 
     if (world.is_root()) failure = work.finish();

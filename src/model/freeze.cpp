@@ -12,9 +12,9 @@ namespace ringshard::model {
 
 namespace {
 
-template <class... Parts>
-Failure refuse_value(const std::string& setting, const std::string& value, const Parts&... reason) {
-    return {ExitCode::settings, concat(setting, " = ", value, ": ", reason...)};
+Failure refuse_value(const std::string& setting, const std::string& value,
+                     const std::string& reason) {
+    return {ExitCode::settings, format_text("{} = {}: {}", setting, value, reason)};
 }
 
 Expected<std::set<std::string>> matches(const std::string& setting, const std::string& expression,
@@ -28,8 +28,11 @@ Expected<std::set<std::string>> matches(const std::string& setting, const std::s
     for (const std::string& name : names)
         if (std::regex_search(name, *regex)) found.insert(name);
     if (found.empty())
-        return refuse_value(setting, expression, "matches no tensor of the model; the nearest are ",
-                            nearest_names(expression, names), ", and a dot is written \\.");
+        return refuse_value(
+            setting, expression,
+            format_text(
+                "matches no tensor of the model; the nearest are {}, and a dot is written \\.",
+                nearest_names(expression, names)));
     return found;
 }
 
@@ -40,11 +43,10 @@ std::optional<Failure> check_group(const std::vector<std::string>& group,
     const auto one = std::ranges::find_if(group, is_frozen);
     const auto other = std::ranges::find_if_not(group, is_frozen);
     if (one == group.end() || other == group.end()) return std::nullopt;
-    return Failure{
-        ExitCode::settings,
-        concat("freeze, train_only: ", *one, " would be frozen and ", *other,
-               " trained, and they are one matrix product; freeze all of these or none: ",
-               join(group, ", "))};
+    return Failure{ExitCode::settings,
+                   format_text("freeze, train_only: {} would be frozen and {} trained, and they "
+                               "are one matrix product; freeze all of these or none: {}",
+                               *one, *other, join(group, ", "))};
 }
 
 }  // namespace
@@ -80,12 +82,12 @@ Expected<std::set<std::string>> find_frozen(const ModelSpec& spec, const std::st
         if (auto failure = check_group(group, frozen)) return *failure;
     for (const std::string& name : frozen)
         if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token(spec, name))
-            return Failure{ExitCode::settings,
-                           concat("freeze, train_only: ", name, " would be frozen, and it has ",
-                                  spec.vocabulary - spec.stored_vocabulary,
-                                  " new rows for tokens of the tokenizer (added_tokens, "
-                                  "chat_template_path), which would never be learned; train it, or "
-                                  "add no tokens")};
+            return Failure{
+                ExitCode::settings,
+                format_text("freeze, train_only: {} would be frozen, and it has {} new rows for "
+                            "tokens of the tokenizer (added_tokens, chat_template_path), which "
+                            "would never be learned; train it, or add no tokens",
+                            name, spec.vocabulary - spec.stored_vocabulary)};
     return frozen;
 }
 

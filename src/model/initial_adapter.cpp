@@ -50,10 +50,10 @@ comm::Agreed<InitialAdapter> InitialAdapter::open(const std::filesystem::path& f
     if (group.maximum(group.is_root() && !file_exists(file) ? 1 : 0) == 1)
         return comm::found_by_all(
             {ExitCode::missing_input,
-             concat(file.string(),
-                    ": is not there, and the adapters of this run have no meaning without it "
-                    "(init_lora_weights): put the folder back, beside the checkpoints, or begin "
-                    "another run")});
+             format_text("{}: is not there, and the adapters of this run have no meaning without "
+                         "it (init_lora_weights): put the folder back, beside the checkpoints, or "
+                         "begin another run",
+                         file.string())});
     auto stored = StoredModel::open_file(file, group);
     if (!stored) return stored.failure();
     InitialAdapter made;
@@ -65,8 +65,9 @@ comm::Agreed<InitialAdapter> InitialAdapter::open(const std::filesystem::path& f
         if (a == nullptr || b == nullptr || a->shape != std::vector{layer.adapter.rank, layer.in} ||
             b->shape != std::vector{layer.out, layer.adapter.rank})
             return comm::found_by_all(
-                {ExitCode::bad_data, concat(file.string(), ": does not hold the adapter of ",
-                                            layer.name, ": it is of another run")});
+                {ExitCode::bad_data,
+                 format_text("{}: does not hold the adapter of {}: it is of another run",
+                             file.string(), layer.name)});
         made.factors_[layer.name + ".weight"] = {*a, *b, layer.adapter.scaling};
         names.insert({a_of(layer.name), b_of(layer.name)});
     }
@@ -78,7 +79,7 @@ comm::Agreed<InitialAdapter> InitialAdapter::open(const std::filesystem::path& f
             if (!failure) failure = add_to_sums(made.stored_, name, sums, bytes);
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
     std::string all;
-    for (const auto& [name, hash] : sums.over(group)) all += concat(name, " ", hash, "\n");
+    for (const auto& [name, hash] : sums.over(group)) all += format_text("{} {}\n", name, hash);
     made.hash_ = std::to_string(hash_text(all));
     return made;
 }

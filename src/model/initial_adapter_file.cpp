@@ -84,7 +84,8 @@ std::optional<Failure> begin_file(const fs::path& folder, const fs::path& file,
                                   const std::string& header) {
     std::error_code error;
     fs::create_directories(folder, error);
-    if (error) return Failure{ExitCode::io, concat(folder.string(), ": ", error.message())};
+    if (error)
+        return Failure{ExitCode::io, format_text("{}: {}", folder.string(), error.message())};
     remove_unfinished(folder, [](const std::string& name) {
         return name == adapter_weights_name || name == adapter_config_name;
     });
@@ -110,7 +111,7 @@ Expected<LowRankFactors> factors_of(const AdaptedLayer& layer, const shard::Read
     if (auto failure = read(name, 0, numbers)) return *failure;
     if (!all_finite(numbers))
         return Failure{ExitCode::bad_data,
-                       concat(name, " holds NaN or infinite numbers in the model's files")};
+                       format_text("{} holds NaN or infinite numbers in the model's files", name)};
     return decompose(weight, layer.adapter, init, mix_bits(seed) ^ hash_text(name));
 }
 
@@ -131,9 +132,9 @@ std::optional<Failure> write_share(const std::vector<AdaptedLayer>& layers,
                                                  static_cast<size_t>(tensor.numel()));
             if (!all_finite(numbers))
                 return Failure{ExitCode::bad_numbers,
-                               concat(layer.name,
-                                      ": init_lora_weights finds no finite factors of "
-                                      "this weight; use true or gaussian")};
+                               format_text("{}: init_lora_weights finds no finite factors of this "
+                                           "weight; use true or gaussian",
+                                           layer.name)};
             if (auto failure = opened.value().write_at(
                     std::as_bytes(numbers),
                     planned.offsets.at(name_in_adapter(layer.name + ending))))

@@ -13,15 +13,16 @@ constexpr const char* magnitude_ending = ".lora_magnitude_vector";
 
 // Returns the name of a tensor of an adapter among several.
 std::string joint_name(const std::string& own, const std::string& adapter) {
-    if (own.ends_with(magnitude_ending)) return concat(own, ".", adapter);
+    if (own.ends_with(magnitude_ending)) return format_text("{}.{}", own, adapter);
     const size_t weight = own.rfind(".weight");
-    return concat(own.substr(0, weight), ".", adapter, own.substr(weight));
+    return format_text("{}.{}{}", own.substr(0, weight), adapter, own.substr(weight));
 }
 
 std::optional<Failure> check_joint(const std::string& name, const LoraConfig& config) {
     const auto refuse = [&](const char* setting, const char* why) {
-        return Failure{ExitCode::settings, concat(setting, " of the adapter ", name, ": ", why,
-                                                  "; train it in a run of its own")};
+        return Failure{ExitCode::settings,
+                       format_text("{} of the adapter {}: {}; train it in a run of its own",
+                                   setting, name, why)};
     };
     if (!config.modules_to_save.empty())
         return refuse("lora_modules_to_save",
@@ -39,17 +40,18 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
 std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std::string>& names,
                                           std::vector<LoraConfig>& configs) {
     if (spec.num_experts() > 0 && spec.router_aux_loss_coef != 0)
-        return Failure{ExitCode::settings,
-                       concat("adapters, router_aux_loss_coef = ", spec.router_aux_loss_coef,
-                              ": the loss that balances the experts of ", spec.architecture,
-                              " is of the tokens of all adapters together; give "
-                              "router_aux_loss_coef 0, or train each adapter in a run of its own")};
+        return Failure{
+            ExitCode::settings,
+            format_text("adapters, router_aux_loss_coef = {}: the loss that balances the experts "
+                        "of {} is of the tokens of all adapters together; give "
+                        "router_aux_loss_coef 0, or train each adapter in a run of its own",
+                        spec.router_aux_loss_coef, spec.architecture)};
     const ModelSpec base = spec;
     for (size_t number = 0; number < names.size(); ++number) {
         if (auto failure = check_joint(names[number], configs[number])) return failure;
         ModelSpec alone = base;
         if (auto failure = add_adapters(alone, configs[number])) {
-            failure->message = concat("adapter ", names[number], ": ", failure->message);
+            failure->message = format_text("adapter {}: {}", names[number], failure->message);
             return failure;
         }
         for (size_t block = 0; block < spec.blocks.size(); ++block)
@@ -77,11 +79,12 @@ ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number) {
 
 std::string own_name(const std::string& tensor, const std::string& adapter) {
     for (const char* const matrix : {".lora_A.", ".lora_B."}) {
-        const std::string ending = concat(matrix, adapter, ".weight");
+        const std::string ending = format_text("{}{}.weight", matrix, adapter);
         if (tensor.ends_with(ending))
-            return concat(tensor.substr(0, tensor.size() - ending.size()), matrix, "weight");
+            return format_text("{}{}weight", tensor.substr(0, tensor.size() - ending.size()),
+                               matrix);
     }
-    const std::string ending = concat(".", adapter);
+    const std::string ending = format_text(".{}", adapter);
     if (tensor.ends_with(concat(magnitude_ending, ending)))
         return tensor.substr(0, tensor.size() - ending.size());
     return tensor;

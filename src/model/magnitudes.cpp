@@ -73,7 +73,7 @@ void set_magnitudes(const ModelSpec& spec, shard::Zero& zero) {
                 if (const std::string name = block_prefix(spec, block) + layer;
                     adapter.has_magnitude)
                     magnitudes_of[name + ".weight"].push_back(
-                        concat(name, ".lora_magnitude_vector", ending));
+                        format_text("{}.lora_magnitude_vector{}", name, ending));
         };
         add(spec.blocks[block].adapters, "");
         for (const JointAdapter& adapter : spec.blocks[block].joint)

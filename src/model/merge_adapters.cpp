@@ -33,7 +33,7 @@ void add_experts(std::map<std::string, Factors>& factors, const BlockSpec& block
         const at::Tensor a = of_all.a.narrow(0, expert * rank, rank);
         const at::Tensor b = b_of_expert(of_all.b, spec.count, expert);
         const auto add = [&](const std::string& layer, int64_t first, int64_t rows) {
-            factors[concat(prefix, spec.experts, ".", expert, ".", layer, ".weight")] = {
+            factors[format_text("{}{}.{}.{}.weight", prefix, spec.experts, expert, layer)] = {
                 a, b.narrow(0, first, rows), of_all.scaling};
         };
         if (is_gate_up) {

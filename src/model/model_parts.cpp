@@ -1,5 +1,7 @@
 #include "model_parts.hpp"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 
 #include "ringshard/base/text.hpp"
@@ -9,7 +11,7 @@ namespace ringshard::model {
 using shard::InitialValues;
 
 std::string block_prefix(const ModelSpec& spec, size_t block) {
-    return concat(spec.names.blocks, ".", block, ".");
+    return format_text("{}.{}.", spec.names.blocks, block);
 }
 
 ModelParts::ModelParts(const ModelSpec& spec) {
@@ -29,7 +31,7 @@ ModelParts::ModelParts(const ModelSpec& spec) {
     for (const BlockSpec& block : spec.blocks) {
         const size_t index = blocks.size();
         shard::UnitLayout& unit =
-            modules.emplace_back(concat("block ", index), block_prefix(spec, index));
+            modules.emplace_back(format_text("block {}", index), block_prefix(spec, index));
         blocks.emplace_back(unit, block);
     }
     if (!spec.tied) {
@@ -53,15 +55,59 @@ size_t first_backward_block(const ModelParts& parts) {
     return block;
 }
 
+namespace {
+
+// A slice is no larger than the rest of the block, which a rank holds beside it; more slices than
+// this save little memory, and their messages and products become small.
+constexpr int64_t most_slices = 16;
+
+int64_t slices_of(const BlockSpec& block, const shard::UnitLayout& unit) {
+    if (!block.experts || !block.mlp_norms.behind.empty()) return 1;
+    int64_t of_experts = 0;
+    int64_t of_others = 0;
+    for (const shard::ParameterGroup& group : unit.groups())
+        for (const shard::TensorSpec& tensor : group.tensors)
+            (group.is_of_experts ? of_experts : of_others) += c10::multiply_integers(tensor.shape);
+    const int64_t largest = std::max(of_others, of_experts / most_slices);
+    const int64_t count = block.experts->count;
+    int64_t slices = 1;
+    while (slices < count && (of_experts / slices > largest || count % slices != 0)) ++slices;
+    return slices;
+}
+
+}  // namespace
+
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
-                                        int64_t ranks_of_experts) {
+                                        int64_t ranks_of_experts, bool experts_in_slices) {
     std::vector<shard::FlatUnit> units;
     const ModelParts parts(spec);
+    std::vector<int64_t> slices(parts.modules.size(), 1);
+    for (size_t block = 0; experts_in_slices && block < spec.blocks.size(); ++block)
+        slices[ModuleIndex::block(block)] =
+            slices_of(spec.blocks[block], parts.modules[ModuleIndex::block(block)]);
     for (size_t module = 0; module < parts.modules.size(); ++module)
         for (shard::FlatUnit& unit :
-             parts.modules[module].finish(num_parts, module, ranks_of_experts))
+             parts.modules[module].finish(num_parts, module, ranks_of_experts, slices[module]))
             units.push_back(std::move(unit));
     return units;
+}
+
+int64_t most_slices_of_experts(const ModelSpec& spec) {
+    const ModelParts parts(spec);
+    int64_t most = 1;
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        most =
+            std::max(most, slices_of(spec.blocks[block], parts.modules[ModuleIndex::block(block)]));
+    return most;
+}
+
+bool gathers_slices(const mesh::MeshShape& shape, const mesh::Cuts& cuts) {
+    return cuts.weights && !cuts.keeps_weights_after_forward && shape.experts == 1;
+}
+
+std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, const mesh::MeshShape& shape,
+                                        const mesh::Cuts& cuts) {
+    return make_units(spec, shape.zero(), shape.experts, gathers_slices(shape, cuts));
 }
 
 }  // namespace ringshard::model

@@ -17,7 +17,7 @@ Expected<std::string> read_config_json(const std::filesystem::path& config_json)
     if (const auto failure = refuse_adapter(config_json.parent_path())) return *failure;
     if (!text)
         return Failure{ExitCode::missing_input,
-                       concat(config_json.string(), ": there is no such file")};
+                       format_text("{}: there is no such file", config_json.string())};
     return std::move(*text);
 }
 
@@ -44,8 +44,8 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     auto content = parse_json<json>(text);
     if (!content || !content.value().is_object())
         return Failure{ExitCode::bad_data,
-                       concat(config_json.string(), ": is not readable JSON",
-                              content ? "" : concat(": ", content.failure().message))};
+                       format_text("{}: is not readable JSON{}", config_json.string(),
+                                   content ? "" : format_text(": {}", content.failure().message))};
 
     ConfigReader config(config_json, std::move(content.value()));
     const Architecture* const architecture = find_architecture(config);
@@ -63,7 +63,7 @@ std::set<std::string> ModelSpec::never_trained() const {
     std::set<std::string> tensors;
     for (size_t block = 0; block < blocks.size(); ++block)
         if (const auto& experts = blocks[block].experts; experts && !experts->correction.empty())
-            tensors.insert(concat(names.blocks, ".", block, ".", experts->correction));
+            tensors.insert(format_text("{}.{}.{}", names.blocks, block, experts->correction));
     return tensors;
 }
 
@@ -76,9 +76,9 @@ int64_t ModelSpec::num_experts() const {
 std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
     const int64_t experts = num_experts();
     if (ranks == 1) return {};
-    if (experts == 0) return concat(architecture, " has no experts");
+    if (experts == 0) return format_text("{} has no experts", architecture);
     if (experts % ranks == 0) return {};
-    return concat("the model's ", experts, " experts do not divide into ", ranks, " equal parts");
+    return format_text("the model's {} experts do not divide into {} equal parts", experts, ranks);
 }
 
 void ModelSpec::set_router_aux_loss(double coefficient) {

@@ -60,14 +60,15 @@ void add_mxfp4_names(const std::string& weight, std::set<std::string>& names) {
 }
 
 std::optional<Failure> check_mxfp4(const Mxfp4Tensors& packed, const shard::TensorSpec& weight) {
-    const auto refuse = [&](const auto&... why) {
-        return Failure{ExitCode::bad_data, concat(packed.name, " is stored in MXFP4 (", packed.name,
-                                                  "_blocks), and ", why...)};
+    const auto refuse = [&](const std::string& why) {
+        return Failure{ExitCode::bad_data, format_text("{} is stored in MXFP4 ({}_blocks), and {}",
+                                                       packed.name, packed.name, why)};
     };
     if (weight.shape.size() != 3)
         return refuse("only stacked matrices of experts are read from it");
     if (packed.scales == nullptr)
-        return refuse("its scales, ", packed.name, "_scales, are not in the model's files");
+        return refuse(
+            format_text("its scales, {}_scales, are not in the model's files", packed.name));
     if (packed.blocks->type != StoredType::uint8 || packed.scales->type != StoredType::uint8)
         return refuse("blocks and scales must have the dtype U8");
     const int64_t in = weight.shape[1];
@@ -75,8 +76,9 @@ std::optional<Failure> check_mxfp4(const Mxfp4Tensors& packed, const shard::Tens
     std::vector<int64_t> blocks = scales;
     blocks.push_back(block_bytes);
     if (in % block_numbers != 0 || packed.blocks->shape != blocks || packed.scales->shape != scales)
-        return refuse("config.json asks for blocks of [", weight.shape[0], ", ", weight.shape[2],
-                      ", ", in, " / 32, 16] and a scale for each");
+        return refuse(
+            format_text("config.json asks for blocks of [{}, {}, {} / 32, 16] and a scale for each",
+                        weight.shape[0], weight.shape[2], in));
     return std::nullopt;
 }
 

@@ -128,7 +128,7 @@ private:
         if (needed <= offload_store_.bytes()) return;
         offload_store_.reserve(needed - offload_store_.bytes());
         if (auto failure = offload_store_.allocate()) {
-            failure->message = concat("activation_offloading: ", failure->message);
+            failure->message = format_text("activation_offloading: {}", failure->message);
             throw Error(*failure);
         }
     }

@@ -24,11 +24,12 @@ std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Form form) {
         for (const shard::ParameterGroup& group : parts.modules[ModuleIndex::block(block)].groups())
             if (group.role == shard::Role::trained && !group.is_adapter &&
                 group.tensors.front().shape.size() == 2)
-                return Failure{ExitCode::settings,
-                               concat("lora_modules_to_save: ", group.tensors.front().name,
-                                      " lies in four bits (load_in_4bit) and cannot be trained "
-                                      "whole; name it in lora_target_modules, or leave "
-                                      "load_in_4bit out")};
+                return Failure{
+                    ExitCode::settings,
+                    format_text(
+                        "lora_modules_to_save: {} lies in four bits (load_in_4bit) and cannot be "
+                        "trained whole; name it in lora_target_modules, or leave load_in_4bit out",
+                        group.tensors.front().name)};
     spec.frozen_form = form;
     return std::nullopt;
 }

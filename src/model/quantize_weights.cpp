@@ -56,8 +56,9 @@ std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
         const std::span<float> weights = part(span_of<float>(buffer), 0, count);
         if (auto failure = read(name, piece.first + done, weights)) return failure;
         if (!all_finite(weights))
-            return Failure{ExitCode::bad_data,
-                           concat(name, " holds NaN or infinite numbers in the model's files")};
+            return Failure{
+                ExitCode::bad_data,
+                format_text("{} holds NaN or infinite numbers in the model's files", name)};
         const int64_t first = piece.in_range + done;  // weight of the chunk
         const int64_t block = first / ops::nf4_block;
         const int64_t blocks = (count + ops::nf4_block - 1) / ops::nf4_block;

@@ -43,7 +43,8 @@ shard::Range zeros_of(const shard::PlacedTensor& tensor, const ModelSpec& spec) 
 bool is_bias_of_router(const std::string& name, const ModelSpec& spec) {
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         const auto& experts = spec.blocks[block].experts;
-        if (experts && name == concat(spec.names.blocks, ".", block, ".", experts->router, ".bias"))
+        if (experts &&
+            name == format_text("{}.{}.{}.bias", spec.names.blocks, block, experts->router))
             return true;
     }
     return false;
@@ -84,9 +85,10 @@ std::optional<Failure> check_space(const std::filesystem::path& folder,
     std::error_code error;
     const auto space = std::filesystem::space(folder, error);
     if (error || bytes < static_cast<double>(space.available)) return std::nullopt;
-    return Failure{ExitCode::io, concat("output_dir = ", folder.string(), ": the model takes ",
-                                        human_bytes(bytes), ", and there is room for ",
-                                        human_bytes(static_cast<double>(space.available)))};
+    return Failure{ExitCode::io,
+                   format_text("output_dir = {}: the model takes {}, and there is room for {}",
+                               folder.string(), human_bytes(bytes),
+                               human_bytes(static_cast<double>(space.available)))};
 }
 
 // The tokens at which generation begins and ends, as transformers takes them from config.json: from
@@ -112,11 +114,11 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     std::error_code error;
     if (file_exists(file) || file_exists(folder / "model.safetensors.index.json"))
         return Failure{ExitCode::settings,
-                       concat("output_dir = ", folder.string(), ": holds a model already")};
+                       format_text("output_dir = {}: holds a model already", folder.string())};
     std::filesystem::create_directories(folder, error);
     if (error)
-        return Failure{ExitCode::io, concat("output_dir = ", folder.string(),
-                                            " cannot be made: ", error.message())};
+        return Failure{ExitCode::io, format_text("output_dir = {} cannot be made: {}",
+                                                 folder.string(), error.message())};
 
     std::vector<shard::PlacedTensor> tensors;
     std::vector<TensorEntry> entries;

@@ -43,9 +43,10 @@ const Kind* find_kind(ConfigReader& rope) {
     if (type.is_null()) return &kinds().front();
     for (const Kind& kind : kinds())
         if (type == kind.name) return &kind;
-    rope.complain(concat(key, " = ", type.dump(),
-                         ": this program knows the positions \"default\", \"linear\", \"llama3\", "
-                         "\"yarn\" and \"longrope\""));
+    rope.complain(
+        format_text("{} = {}: this program serves the positions \"default\", \"linear\", "
+                    "\"llama3\", \"yarn\" and \"longrope\"",
+                    key, type.dump()));
     return nullptr;
 }
 
@@ -53,14 +54,14 @@ void read_rotated_part(ConfigReader& config, const char* name, const RopeForm& f
                        RopeSpec& spec) {
     spec.rotated_part = config.number_above_0(name, spec.rotated_part);
     if (form.may_be_partial && spec.rotated_width(form.head_dim) % 2 != 0)
-        config.complain(
-            concat(name, " = ", spec.rotated_part, ": ", spec.rotated_width(form.head_dim),
-                   " elements of a head would rotate, and they must be even in number"));
+        config.complain(format_text(
+            "{} = {}: {} elements of a head would rotate, and they must be even in number", name,
+            spec.rotated_part, spec.rotated_width(form.head_dim)));
     if (spec.rotated_part == 1 || (form.may_be_partial && spec.rotated_part < 1)) return;
-    config.complain(concat(name, " = ", config.part(name).dump(),
-                           form.may_be_partial
-                               ? ": must be at most 1"
-                               : ": whole heads rotate in this architecture; set it to 1"));
+    config.complain(format_text("{} = {}{}", name, config.part(name).dump(),
+                                form.may_be_partial
+                                    ? ": must be at most 1"
+                                    : ": whole heads rotate in this architecture; set it to 1"));
 }
 
 // Everything that would change the positions must be known. transformers ignores a plain value
@@ -74,9 +75,10 @@ void check_keys(ConfigReader& rope, const RopeForm& form, const Kind& kind) {
             continue;
         if (value.is_object())
             rope.complain(
-                concat(key, ": positions that differ from layer to layer are not served"));
-        rope.complain(concat(key, " = ", value.dump(), ": rope_type \"", kind.name,
-                             "\" does not use it, in transformers neither; remove it"));
+                format_text("{}: positions that differ from layer to layer are not served", key));
+        rope.complain(format_text(
+            "{} = {}: rope_type \"{}\" does not use it, in transformers neither; remove it", key,
+            value.dump(), kind.name));
     }
 }
 
@@ -104,8 +106,9 @@ std::vector<double> read_factors(ConfigReader& rope, const char* name, int64_t c
     };
     if (given.is_array() && std::ssize(given) == count && std::ranges::all_of(given, is_factor))
         return given.get<std::vector<double>>();
-    rope.complain(concat(name, ": must be a list of ", count,
-                         " numbers above 0, one for each pair of elements that rotates"));
+    rope.complain(format_text(
+        "{}: must be a list of {} numbers above 0, one for each pair of elements that rotates",
+        name, count));
     return std::vector<double>(static_cast<size_t>(count), 1.0);
 }
 
@@ -123,8 +126,8 @@ void read_llama3(ConfigReader& rope, RopeSpec& spec) {
     spec.low_frequency_factor = rope.number_above_0("low_freq_factor");
     spec.high_frequency_factor = rope.number_above_0("high_freq_factor");
     if (spec.high_frequency_factor <= spec.low_frequency_factor)
-        rope.complain(concat("high_freq_factor = ", spec.high_frequency_factor,
-                             ": must be above low_freq_factor = ", spec.low_frequency_factor));
+        rope.complain(format_text("high_freq_factor = {}: must be above low_freq_factor = {}",
+                                  spec.high_frequency_factor, spec.low_frequency_factor));
 }
 
 void read_scaling(ConfigReader& rope, const RopeForm& form, int64_t original, RopeSpec& spec) {
@@ -165,7 +168,7 @@ void read_positions(ConfigReader& config, const std::string& name, const json& c
                     const RopeForm& form, bool is_of_layers, RopeSpec& spec) {
     if (content.is_null()) return;
     if (!content.is_object())
-        return config.complain(concat(name, " = ", content.dump(), ": must be an object"));
+        return config.complain(format_text("{} = {}: must be an object", name, content.dump()));
     ConfigReader rope(config.file(), content, name + ": ");
     spec.theta = rope.number_above_0("rope_theta", spec.theta);
     read_rotated_part(rope, "partial_rotary_factor", form, spec);
@@ -217,17 +220,18 @@ std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& 
     } else if (both.is_object()) {
         for (const auto& [key, value] : both.items())
             if (key != "full_attention" && key != "sliding_attention")
-                config.complain(concat("rope_parameters: ", key,
-                                       ": must be an object for each of "
-                                       "\"full_attention\" and \"sliding_attention\""));
+                config.complain(
+                    format_text("rope_parameters: {}: must be an object for each of "
+                                "\"full_attention\" and \"sliding_attention\"",
+                                key));
         const auto part = [&](const char* layers, const RopeForm& form, RopeSpec& spec) {
-            read_positions(config, concat("rope_parameters: ", layers), both.value(layers, json()),
-                           form, true, spec);
+            read_positions(config, format_text("rope_parameters: {}", layers),
+                           both.value(layers, json()), form, true, spec);
         };
         part("full_attention", full, of_full);
         part("sliding_attention", sliding, of_sliding);
     } else if (!both.is_null()) {
-        config.complain(concat("rope_parameters = ", both.dump(), ": must be an object"));
+        config.complain(format_text("rope_parameters = {}: must be an object", both.dump()));
     }
     return {of_full, of_sliding};
 }

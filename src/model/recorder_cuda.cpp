@@ -64,7 +64,7 @@ private:
 }  // namespace
 
 std::unique_ptr<Recorder> make_recorder(at::Device device) {
-    RINGSHARD_CHECK(device.is_cuda(), "work of ", device.str(), " cannot be recorded");
+    RINGSHARD_CHECK(device.is_cuda(), "work of {} cannot be recorded", device.str());
     return std::make_unique<GraphRecorder>(device);
 }
 

@@ -5,7 +5,7 @@
 namespace ringshard::model {
 
 std::unique_ptr<Recorder> make_recorder(at::Device device) {
-    RINGSHARD_CHECK(false, "work of ", device.str(), " cannot be recorded");
+    RINGSHARD_CHECK(false, "work of {} cannot be recorded", device.str());
 }
 
 }  // namespace ringshard::model

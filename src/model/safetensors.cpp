@@ -57,7 +57,7 @@ constexpr size_t length_field = 8;
 constexpr uint64_t longest_header = 100'000'000;
 
 Failure damaged(const std::filesystem::path& file, const std::string& what) {
-    return {ExitCode::bad_data, concat(file.string(), ": ", what)};
+    return {ExitCode::bad_data, format_text("{}: {}", file.string(), what)};
 }
 
 std::optional<std::vector<int64_t>> read_shape(const json& shape) {
@@ -81,7 +81,7 @@ Expected<StoredTensor> read_entry(const json& entry, size_t data_begin, size_t d
     const auto type = read_stored_type(dtype.is_string() ? dtype.get<std::string>() : "");
     if (!type)
         return unreadable(
-            concat("dtype ", dtype.dump(), " is not a type of safetensors with whole bytes"));
+            format_text("dtype {} is not a type of safetensors with whole bytes", dtype.dump()));
     const auto shape = read_shape(entry.value("shape", json()));
     if (!shape) return unreadable("its shape is not a list of sizes");
     const json offsets = entry.value("data_offsets", json());
@@ -91,11 +91,11 @@ Expected<StoredTensor> read_entry(const json& entry, size_t data_begin, size_t d
     const auto begin = offsets[0].get<uint64_t>();
     const auto end = offsets[1].get<uint64_t>();
     if (begin > end || end > data_size)
-        return unreadable(concat("its data end at ", end, " and the file's at ", data_size,
-                                 ": is the file whole?"));
+        return unreadable(format_text("its data end at {} and the file's at {}: is the file whole?",
+                                      end, data_size));
     if (static_cast<uint64_t>(num_elements(*shape)) > data_size ||
         end - begin != static_cast<uint64_t>(num_elements(*shape)) * bytes_per_element(*type))
-        return unreadable(concat(end - begin, " bytes do not fit its shape"));
+        return unreadable(format_text("{} bytes do not fit its shape", end - begin));
     return StoredTensor{
         .type = *type, .shape = *shape, .offset = data_begin + begin, .length = end - begin};
 }
@@ -112,11 +112,13 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
     if (!map.is_object()) return damaged(index_file, "has no weight_map");
     std::set<std::string> files;
     for (const auto& [tensor, file] : map.items()) {
-        if (!file.is_string()) return damaged(index_file, concat("names no file for ", tensor));
+        if (!file.is_string())
+            return damaged(index_file, format_text("names no file for {}", tensor));
         const std::filesystem::path name = file.get<std::string>();
         if (name.is_absolute() || std::ranges::find(name, "..") != name.end())
-            return damaged(index_file, concat(tensor, " lies in ", name.string(),
-                                              ", which may be outside of the model's folder"));
+            return damaged(index_file,
+                           format_text("{} lies in {}, which may be outside of the model's folder",
+                                       tensor, name.string()));
         files.insert(name.string());
     }
     return std::vector<std::string>(files.begin(), files.end());
@@ -127,10 +129,10 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
 namespace {
 
 Failure not_there(const std::filesystem::path& file) {
-    return {
-        ExitCode::missing_input,
-        concat(file.string(),
-               ": there is no such file, it is empty or no regular file, or it cannot be read")};
+    return {ExitCode::missing_input,
+            format_text(
+                "{}: there is no such file, it is empty or no regular file, or it cannot be read",
+                file.string())};
 }
 
 }  // namespace
@@ -154,16 +156,17 @@ std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) 
     for (const auto& [name, entry] : header.items()) {
         if (name == "__metadata__") continue;
         auto tensor = read_entry(entry, data_begin, bytes.size() - data_begin);
-        if (!tensor) return damaged(file, concat(name, ": ", tensor.failure().message));
+        if (!tensor) return damaged(file, format_text("{}: {}", name, tensor.failure().message));
         tensor.value().file = files_.size();
         if (!tensors_.emplace(name, tensor.value()).second)
-            return damaged(file, concat(name, " stands in two files"));
+            return damaged(file, format_text("{} stands in two files", name));
         if (tensor.value().length > 0 && !by_place.emplace(tensor.value().offset, name).second)
-            return damaged(file, concat(name, " lies where another tensor does"));
+            return damaged(file, format_text("{} lies where another tensor does", name));
     }
     size_t free_from = data_begin;
     for (const auto& [place, name] : by_place) {
-        if (place < free_from) return damaged(file, concat(name, " overlaps the tensor before it"));
+        if (place < free_from)
+            return damaged(file, format_text("{} overlaps the tensor before it", name));
         free_from = place + tensors_.at(name).length;
     }
     files_.push_back({file, mapping});

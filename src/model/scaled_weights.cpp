@@ -45,20 +45,22 @@ bool is_scale(const std::string& tensor, const std::set<std::string>& weights) {
 std::optional<Failure> check_scales(const StoredModel& stored, const std::string& weight,
                                     const StoredTensor& tensor) {
     if (tensor.type != StoredType::fp8_e4m3) return std::nullopt;
-    const auto refuse = [&](const auto&... what) {
+    const auto refuse = [&](const std::string& what) {
         return Failure{ExitCode::bad_data,
-                       concat(weight, " is stored in FP8 (F8_E4M3), and ", what...)};
+                       format_text("{} is stored in FP8 (F8_E4M3), and {}", weight, what)};
     };
     if (tensor.shape.size() > 2)  // transformers 5.23 reads these without their scales
-        return refuse("it has ", tensor.shape.size(), " dimensions",
-                      ": FP8 is read in matrices, and in experts of one matrix each");
+        return refuse(format_text(
+            "it has {} dimensions: FP8 is read in matrices, and in experts of one matrix each",
+            tensor.shape.size()));
     const StoredTensor* const scales = find_scales(stored, weight);
     if (scales == nullptr)
-        return refuse("its scales, ", weight, ending, ", are not in the model's files");
+        return refuse(
+            format_text("its scales, {}{}, are not in the model's files", weight, ending));
     if (scales->type != StoredType::fp32 && scales->type != StoredType::bf16 &&
         scales->type != StoredType::fp16)
-        return refuse("its scales have the dtype ", to_text(scales->type),
-                      "; F32, BF16 and F16 are read");
+        return refuse(format_text("its scales have the dtype {}; F32, BF16 and F16 are read",
+                                  to_text(scales->type)));
     if (!find_blocks(tensor.shape, scales->shape))
         return refuse("its scales do not divide it into equal blocks");
     return std::nullopt;

@@ -16,10 +16,12 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/routing.hpp"
 #include "router_sums.hpp"
+#include "unit_set.hpp"
 
 namespace ringshard::model {
 
@@ -49,14 +51,6 @@ std::vector<size_t> plans_of_blocks(const ModelSpec& spec,
     return plans;
 }
 
-std::vector<std::vector<size_t>> units_by_module(const std::vector<shard::FlatUnit>& units,
-                                                 size_t num_modules) {
-    std::vector<std::vector<size_t>> by_module(num_modules);
-    for (size_t unit = 0; unit < units.size(); ++unit)
-        by_module.at(units[unit].module()).push_back(unit);
-    return by_module;
-}
-
 double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
     if (!spec.rounds_embedding_multiplier) return spec.embedding_multiplier;
     return at::scalar_tensor(spec.embedding_multiplier, at::TensorOptions(type)).item().toDouble();
@@ -64,10 +58,10 @@ double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
 
 void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
     if (!spec.has_states() || planned != c10::DeviceType::CUDA) return;
-    throw Error(Failure{ExitCode::settings,
-                        concat("device: ", spec.architecture,
-                               " has linear attention, whose memory on a GPU is not planned so "
-                               "far; plan with device cpu")});
+    throw Error(
+        Failure{ExitCode::settings, format_text("device: {} has linear attention, whose memory on "
+                                                "a GPU is not planned so far; plan with device cpu",
+                                                spec.architecture)});
 }
 
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
@@ -86,7 +80,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       operations_(operations_of(spec_, options.policies)),
       index_(spec_),
       zero_(zero),
-      units_(units_by_module(zero.units(), parts_->modules.size())),
+      units_(units_by_module(zero, parts_->modules.size())),
       trains_table_(parts_->modules[index_.embedding].role_of(parts_->table) ==
                     shard::Role::trained),
       has_dropout_(model::has_dropout(spec_)),
@@ -122,35 +116,27 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
 
 Transformer::~Transformer() = default;
 
-template <class... Parts>
-void Transformer::report_phase(const Parts&... parts) const {
-    if (on_phase_) on_phase_(concat(parts...));
+template <class... Values>
+void Transformer::report_phase(TextPattern<sizeof...(Values)> pattern,
+                               const Values&... values) const {
+    if (on_phase_) on_phase_(format_text(pattern, values...));
 }
 
 shard::UnitTensors Transformer::weights_of(size_t module) const {
-    std::vector<shard::UnitTensors::Part> parts;
-    for (const size_t unit : units_[module])
-        parts.push_back({&zero_.units()[unit], zero_.weights(unit), zero_.compute_type()});
-    return shard::UnitTensors(std::move(parts));
+    return units_[module].own.weights();
 }
 
 void Transformer::release(size_t module, NextUse next_use) const {
-    for (const size_t unit : units_[module]) zero_.release(unit, next_use);
+    units_[module].own.release(next_use);
 }
 
 shard::UnitTensors Transformer::gradients_of(size_t module) const {
-    std::vector<shard::UnitTensors::Part> parts;
-    for (const size_t unit : units_[module])
-        if (zero_.is_trained(unit)) parts.push_back(zero_.unbegun_gradients(unit));
-    return shard::UnitTensors(std::move(parts));
+    return units_[module].own.gradients();
 }
 
-void Transformer::reduce(size_t module) const {
-    for (const size_t unit : units_[module])
-        if (zero_.is_trained(unit)) zero_.reduce(unit);
-}
+void Transformer::reduce(size_t module) const { units_[module].own.reduce(); }
 
-BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
+BlockContext Transformer::context_of(size_t block, const Pass& pass, NextUse next_use) const {
     return {.attention = attention_,
             .delta = delta_,
             .plan = pass.batch.plans.at(plan_of_block_[block]),
@@ -162,6 +148,7 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
             .dropout_keys = pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
             .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
             .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
+            .slices = {units_[ModuleIndex::block(block)].slices, next_use},
             .rows = {pass.batch.adapter_bounds},
             .fp8_gradients = fp8_gradients_};
 }
@@ -186,8 +173,12 @@ std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) 
 // The backward pass reads no table of embeddings.
 std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
     std::vector<size_t> order;
+    const auto add_set = [&](const UnitSet& set) {
+        order.insert(order.end(), set.units().begin(), set.units().end());
+    };
     const auto add = [&](size_t module) {
-        order.insert(order.end(), units_[module].begin(), units_[module].end());
+        add_set(units_[module].own);
+        for (const UnitSet& slice : units_[module].slices) add_set(slice);
     };
     add(index_.embedding);
     for (size_t block = 0; block < num_blocks(); ++block) add(ModuleIndex::block(block));
@@ -212,15 +203,16 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     release(index_.embedding, is_tied ? next_use : NextUse::none);
 
     for (size_t block = 0; block < num_blocks(); ++block) {
-        report_phase("forward of block ", block);
+        report_phase("forward of block {}", block);
         const size_t module = ModuleIndex::block(block);
         const bool comes_again = has_backward && block >= first_backward_block_;
+        const NextUse of_block = comes_again ? NextUse::backward : NextUse::none;
         const shard::UnitTensors weights = weights_of(module);
         Saved saved = parts_->blocks[block].begin(x);
         x = recorded != nullptr
                 ? recorded->forward(block, weights, saved)
-                : parts_->blocks[block].forward(context_of(block, pass), weights, saved);
-        release(module, comes_again ? NextUse::backward : NextUse::none);
+                : parts_->blocks[block].forward(context_of(block, pass, of_block), weights, saved);
+        release(module, of_block);
         if (comes_again) activations_->store(block, std::move(saved));
     }
     return x;
@@ -229,7 +221,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     const auto& [batch, positions, has_backward, recorded, caches, routers, longest] = pass;
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
-        report_phase("backward of block ", block);
+        report_phase("backward of block {}", block);
         const size_t module = ModuleIndex::block(block);
         const shard::UnitTensors weights = weights_of(module);
         const shard::UnitTensors gradients = gradients_of(module);
@@ -238,8 +230,8 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
         if (recorded != nullptr)
             gradient = recorded->backward(block, weights, gradients, gradient, std::move(saved));
         else
-            parts_->blocks[block].backward(context_of(block, pass), weights, gradients, gradient,
-                                           std::move(saved));
+            parts_->blocks[block].backward(context_of(block, pass, NextUse::none), weights,
+                                           gradients, gradient, std::move(saved));
         release(module, NextUse::none);
         reduce(module);
     }

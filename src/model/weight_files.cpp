@@ -45,6 +45,7 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             const std::string& name = tensor.spec.name;
+            if (tensor.begins_before) continue;
             if (form.joint && tensor.adapter != form.joint->number) continue;
             if (is_adapter ? unit.role() == shard::Role::trained : !tensor.is_adapter)
                 entries.push_back({{written_name(name), form.type_of(unit),

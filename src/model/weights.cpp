@@ -25,7 +25,7 @@ namespace {
 std::string to_text(const std::vector<int64_t>& shape) {
     std::vector<std::string> sizes;
     for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-    return concat("[", join(sizes, ", "), "]");
+    return format_text("[{}]", join(sizes, ", "));
 }
 
 std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor, const ModelSpec& spec) {
@@ -86,8 +86,9 @@ std::optional<Failure> check_constants(const StoredModel& stored, const ModelSpe
             if (auto failure = stored.read(*found, 0, std::span(&here, 1))) return failure;
         constexpr float rounding = 1.0F / 128;  // of bf16
         if (!is_number || std::abs(here - value) > rounding * std::abs(value))
-            return Failure{ExitCode::bad_data,
-                           concat(name, " = ", here, " in the model's files: must be ", value)};
+            return Failure{
+                ExitCode::bad_data,
+                format_text("{} = {} in the model's files: must be {}", name, here, value)};
     }
     return std::nullopt;
 }
@@ -106,18 +107,19 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
             const StoredTensor* const found = find_source(stored, spec, tensor.spec.name);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
-                               concat(tensor.spec.name, " is not in the model's files")};
+                               format_text("{} is not in the model's files", tensor.spec.name)};
             if (!can_be_weight(found->type))
                 return Failure{ExitCode::bad_data,
-                               concat(tensor.spec.name, " has the dtype ", to_text(found->type),
-                                      " in the model's files, and weights must be floats: F32, "
-                                      "BF16 or F16")};
+                               format_text("{} has the dtype {} in the model's files, and weights "
+                                           "must be floats: F32, BF16 or F16",
+                                           tensor.spec.name, to_text(found->type))};
             if (auto failure = check_scales(stored, tensor.spec.name, *found)) return failure;
             if (const auto shape = stored_shape(tensor.spec, spec); found->shape != shape)
                 return Failure{
                     ExitCode::bad_data,
-                    concat(tensor.spec.name, " has the shape ", to_text(found->shape),
-                           " in the model's files, and config.json asks for ", to_text(shape))};
+                    format_text(
+                        "{} has the shape {} in the model's files, and config.json asks for {}",
+                        tensor.spec.name, to_text(found->shape), to_text(shape))};
         }
     }
     return std::nullopt;
@@ -137,7 +139,8 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
         if (!wanted.contains(name) && !is_ignored(name, spec) && !is_scale(name, wanted))
             return Failure{
                 ExitCode::bad_data,
-                concat(name, " is in the model's files, and config.json knows no such weight")};
+                format_text("{} is in the model's files, and config.json has no such weight",
+                            name)};
     return std::nullopt;
 }
 
@@ -190,8 +193,9 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
             const std::span<float> into(weights + piece.in_range, num_stored(piece, spec));
             if (auto failure = read(name, piece.first, into)) return failure;
             if (!all_finite(into))
-                return Failure{ExitCode::bad_data,
-                               concat(name, " holds NaN or infinite numbers in the model's files")};
+                return Failure{
+                    ExitCode::bad_data,
+                    format_text("{} holds NaN or infinite numbers in the model's files", name)};
             add_own(piece, chunks[chunk], zero.exclusive_range(unit), into, sums);
             if (change)
                 if (auto failure = change(name, piece.first, into)) return failure;

@@ -31,11 +31,10 @@ Expected<Prefixes> find_prefixes(const StoredModel& stored) {
         const bool is_inside = has_inner_head || body == "language_model.model.";
         return Prefixes{body, concat(is_inside ? "language_model." : "", head)};
     }
-    return Failure{
-        ExitCode::bad_data,
-        concat("the model's files hold no text model, and config.json names a model that "
-               "has one: none of ",
-               join(looked_for, ", "), " is there")};
+    return Failure{ExitCode::bad_data,
+                   format_text("the model's files hold no text model, and config.json names a "
+                               "model that has one: none of {} is there",
+                               join(looked_for, ", "))};
 }
 
 std::optional<std::string> after(const std::string& name, const std::string& prefix) {
@@ -55,7 +54,7 @@ void divide_experts(StoredModel& stored, const std::string& prefix, const Expert
     const int64_t inner = spec.intermediate;
     const auto divide = [&](const char* name, const std::vector<std::string>& layers,
                             const std::vector<int64_t>& shape) {
-        const std::string stacked = concat(prefix, spec.experts, ".", name);
+        const std::string stacked = format_text("{}{}.{}", prefix, spec.experts, name);
         const StoredTensor* const found = stored.find(stacked);
         const std::vector<int64_t> expected{spec.count, shape[0] * std::ssize(layers), shape[1]};
         const bool is_float =
@@ -64,8 +63,9 @@ void divide_experts(StoredModel& stored, const std::string& prefix, const Expert
         std::vector<StoredModel::Part> parts;
         for (int64_t expert = 0; expert < spec.count; ++expert)
             for (const std::string& layer : layers)
-                parts.push_back({concat(prefix, spec.experts, ".", expert, ".", layer, ".weight"),
-                                 shape, std::ssize(parts) * shape[0] * shape[1]});
+                parts.push_back(
+                    {format_text("{}{}.{}.{}.weight", prefix, spec.experts, expert, layer), shape,
+                     std::ssize(parts) * shape[0] * shape[1]});
         stored.divide(stacked, parts);
     };
     divide("gate_up_proj", {spec.gate, spec.up}, {inner, width});
@@ -76,7 +76,7 @@ void divide_experts(StoredModel& stored, const ModelSpec& spec) {
     for (size_t block = 0; block < spec.blocks.size(); ++block)
         if (const auto& experts = spec.blocks[block].experts;
             experts && experts->tensors == ExpertTensors::single)
-            divide_experts(stored, concat(spec.names.blocks, ".", block, "."), *experts,
+            divide_experts(stored, format_text("{}.{}.", spec.names.blocks, block), *experts,
                            spec.width);
 }
 
@@ -93,9 +93,9 @@ std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spe
     for (const auto& [name, tensor] : stored.others())
         if (tensor.type == StoredType::fp8_e4m3)
             return Failure{ExitCode::bad_data,
-                           concat(name,
-                                  " is stored in FP8 (F8_E4M3): only weights of the text "
-                                  "model are read from it")};
+                           format_text("{} is stored in FP8 (F8_E4M3): only weights of the text "
+                                       "model are read from it",
+                                       name)};
     return std::nullopt;
 }
 

@@ -37,9 +37,10 @@ std::optional<Failure> HostOffloadStore::allocate() {
     void* const memory =
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        return Failure{ExitCode::settings,
-                       concat("the host has no ", human_bytes(static_cast<double>(size)),
-                              " of memory left for state offloaded from the GPU")};
+        return Failure{
+            ExitCode::settings,
+            format_text("the host has no {} of memory left for state offloaded from the GPU",
+                        human_bytes(static_cast<double>(size)))};
     in_->pin(memory, size);
     pieces_.push_back({begin, reserved_, static_cast<std::byte*>(memory)});
     return std::nullopt;
@@ -86,7 +87,7 @@ Transfer HostOffloadStore::write(const at::Tensor& buffer, int64_t bytes, int64_
 
 void HostOffloadStore::wait(Transfer transfer) {
     const auto found = under_way_.extract(transfer);
-    RINGSHARD_CHECK(found, "transfer ", transfer, " was waited for");
+    RINGSHARD_CHECK(found, "transfer {} was waited for", transfer);
     const auto& [stream, staged] = found.mapped();
     stream->wait(staged.mark);
 }

@@ -73,10 +73,10 @@ std::optional<Failure> ScratchFile::allocate() {
     if (fallocate(descriptor, 0, 0, bytes_) == 0) return std::nullopt;
     // Without fallocate, a full file system shows only when it is written to.
     if (errno == EOPNOTSUPP && ftruncate(descriptor, bytes_) == 0) return std::nullopt;
-    return io_failure(folder_, concat("a file of ", bytes_,
-                                      " bytes for offloaded state has "
-                                      "no room here; name another "
-                                      "folder"));
+    return io_failure(
+        folder_,
+        format_text("a file of {} bytes for offloaded state has no room here; name another folder",
+                    bytes_));
 }
 
 Operation ScratchFile::read(std::span<std::byte> bytes, int64_t offset) {
@@ -92,15 +92,15 @@ void ScratchFile::wait(Operation operation) {
     const int error = queue_->wait(operation);
     seconds_waited_ += timer.seconds();
     if (error == 0) return;
-    throw Error(ExitCode::io, concat(folder_.string(),
-                                     ": the file of offloaded state here cannot be "
-                                     "written or read back: ",
-                                     std::strerror(error)));
+    throw Error(
+        ExitCode::io,
+        format_text("{}: the file of offloaded state here cannot be written or read back: {}",
+                    folder_.string(), std::strerror(error)));
 }
 
 std::string ScratchFile::describe() const {
-    return concat(folder_.string(), ", ", queue_->name(),
-                  is_direct_ ? ", past the page cache" : ", through the page cache");
+    return format_text("{}, {}{}", folder_.string(), queue_->name(),
+                       is_direct_ ? ", past the page cache" : ", through the page cache");
 }
 
 }  // namespace ringshard::offload

@@ -18,7 +18,7 @@ namespace {
 
 void throw_if_failed(cudaError_t error, const char* what) {
     if (error != cudaSuccess)
-        throw Error(ExitCode::settings, concat(what, ": ", cudaGetErrorString(error)));
+        throw Error(ExitCode::settings, format_text("{}: {}", what, cudaGetErrorString(error)));
 }
 
 class CudaSideStream final : public SideStream {
@@ -36,10 +36,10 @@ public:
             return;
         }
         cudaGetLastError();  // clears the error
-        std::cerr << concat("warning: ", human_bytes(static_cast<double>(bytes)),
-                            " of the host's memory cannot be pinned (", cudaGetErrorString(error),
-                            "): copies between it and the GPU are slow; look at `ulimit -l` and "
-                            "the limits of the job\n");
+        std::cerr << format_text(
+            "warning: {} of the host's memory cannot be pinned ({}): copies between it and the GPU "
+            "are slow; look at `ulimit -l` and the limits of the job\n",
+            human_bytes(static_cast<double>(bytes)), cudaGetErrorString(error));
     }
     // wait() makes the device wait, not the host: copies may still be in flight.
     void unpin(void* memory) override {
@@ -64,7 +64,7 @@ public:
     }
     void wait(Mark mark) override {
         const auto found = marks_.extract(mark);
-        RINGSHARD_CHECK(found, "mark ", mark, " was waited for");
+        RINGSHARD_CHECK(found, "mark {} was waited for", mark);
         found.mapped().block(c10::cuda::getCurrentCUDAStream(device_.index()));
     }
 

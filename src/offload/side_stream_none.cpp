@@ -5,7 +5,7 @@
 namespace ringshard::offload {
 
 std::unique_ptr<SideStream> make_side_stream(at::Device device) {
-    RINGSHARD_CHECK(device.is_cpu(), "a stream of ", device.str());
+    RINGSHARD_CHECK(device.is_cpu(), "a stream of {}", device.str());
     return std::make_unique<HostCopies>();
 }
 

@@ -58,14 +58,14 @@ private:
         io_uring_sqe_set_data64(entry, operation);
         int submitted = -EINTR;
         while (submitted == -EINTR || submitted == -EAGAIN) submitted = io_uring_submit(&ring_);
-        RINGSHARD_CHECK(submitted == 1, "io_uring took ", submitted, " requests of 1");
+        RINGSHARD_CHECK(submitted == 1, "io_uring took {} requests of 1", submitted);
     }
 
     void take_completion() {
         io_uring_cqe* completion = nullptr;
         const int error = io_uring_wait_cqe(&ring_, &completion);
         if (error == -EINTR || error == -EAGAIN) return;
-        RINGSHARD_CHECK(error == 0, "io_uring: ", std::strerror(-error));
+        RINGSHARD_CHECK(error == 0, "io_uring: {}", std::strerror(-error));
         const Operation operation = io_uring_cqe_get_data64(completion);
         const int result = completion->res;
         io_uring_cqe_seen(&ring_, completion);

@@ -11,7 +11,7 @@ using namespace gpu;
 
 namespace {
 
-// Which stretch each row is in, and where stretches begin.
+// The stretch of each row, and the first rows of stretches.
 struct Places {
     at::Tensor stretch_of_row;
     at::Tensor begins;

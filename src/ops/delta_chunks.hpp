@@ -21,7 +21,7 @@ namespace ringshard::ops {
 
 inline constexpr int64_t chunk_tokens = 64;
 
-// Which token stands where in the chunks of stretches.
+// The places of tokens in the chunks of stretches.
 class ChunkLayout {
 public:
     // `tokens` is the number of rows, `like` a tensor on their device.
@@ -49,8 +49,8 @@ private:
     at::Tensor place_of_row_;  // [t]; -1 outside of stretches
 };
 
-// Chunks that are computed together: on the CPU few enough that what is made of them stays in the
-// cache, on a GPU enough for all of its processors.
+// Chunks that are computed together: on the CPU few enough that their intermediate results stay in
+// the cache, on a GPU enough for all of its processors.
 inline constexpr int64_t segment_chunks = 16;
 inline constexpr int64_t gpu_segment_chunks = 64;
 

@@ -29,21 +29,45 @@ uint32_t threshold_of(double probability) {
     return static_cast<uint32_t>(std::min(std::ldexp(probability, 32), 4294967295.0));
 }
 
+inline uint32_t bits_of(uint64_t key, int64_t column) {
+    uint32_t bits = static_cast<uint32_t>(key) + static_cast<uint32_t>(column) * column_step;
+    bits = (bits ^ (bits >> 16)) * first_factor;
+    bits ^= static_cast<uint32_t>(key >> 32);
+    bits = (bits ^ (bits >> 15)) * second_factor;
+    return bits ^ (bits >> 16);
+}
+
 // `adds`: to what is there.
 template <bool adds, class T>
 RINGSHARD_SIMD void drop_row(T* __restrict to, const T* __restrict from, int64_t width,
                              uint64_t key, uint32_t threshold, float scale) {
-    const auto low = static_cast<uint32_t>(key);
-    const auto high = static_cast<uint32_t>(key >> 32);
     for (int64_t column = 0; column < width; ++column) {
-        uint32_t bits = low + static_cast<uint32_t>(column) * column_step;
-        bits = (bits ^ (bits >> 16)) * first_factor;
-        bits ^= high;
-        bits = (bits ^ (bits >> 15)) * second_factor;
-        bits ^= bits >> 16;
-        const float kept = bits >= threshold ? load(from[column]) * scale : 0.0F;
+        const bool is_kept = bits_of(key, column) >= threshold;
+        const float kept = is_kept ? load(from[column]) * scale : 0.0F;
         store(to[column], adds ? load(to[column]) + kept : kept);
     }
+}
+
+// A row of y = dropout(x), and of into += dropout(added).
+template <class T>
+RINGSHARD_SIMD void drop_rows(T* __restrict y, const T* __restrict x, T* __restrict into,
+                              const T* __restrict added, int64_t width, uint64_t key,
+                              uint32_t threshold, float scale) {
+    for (int64_t column = 0; column < width; ++column) {
+        const bool is_kept = bits_of(key, column) >= threshold;
+        store(y[column], is_kept ? load(x[column]) * scale : 0.0F);
+        const float more = is_kept ? load(added[column]) * scale : 0.0F;
+        store(into[column], load(into[column]) + more);
+    }
+}
+
+// Calls work(row, its key) for the rows of x.
+template <class Work>
+void for_rows(const at::Tensor& x, const DropoutMask& mask, Work work) {
+    at::parallel_for(0, x.size(0), 16, [&](int64_t first, int64_t last) {
+        for (int64_t t = first; t < last; ++t)
+            work(t, static_cast<uint64_t>(data<int64_t>(mask.keys)[t]) ^ mask.salt);
+    });
 }
 
 template <bool adds>
@@ -52,11 +76,9 @@ void drop_on_host(const at::Tensor& y, const at::Tensor& x, const DropoutMask& m
     const auto scale = static_cast<float>(scale_of(mask));
     const uint32_t threshold = threshold_of(mask.probability);
     with_type(x, [&]<class T>(T*) {
-        at::parallel_for(0, x.size(0), 16, [&](int64_t first, int64_t last) {
-            for (int64_t t = first; t < last; ++t)
-                drop_row<adds>(data<T>(y) + t * width, data<T>(x) + t * x.stride(0), width,
-                               static_cast<uint64_t>(data<int64_t>(mask.keys)[t]) ^ mask.salt,
-                               threshold, scale);
+        for_rows(x, mask, [&](int64_t t, uint64_t key) {
+            drop_row<adds>(data<T>(y) + t * width, data<T>(x) + t * x.stride(0), width, key,
+                           threshold, scale);
         });
     });
 }
@@ -82,15 +104,20 @@ at::Tensor kept_elements(const at::Tensor& keys, const DropoutMask& mask, int64_
 
 namespace {
 
-// Calls work(first row, rows) with what is kept of some rows at a time, by LibTorch's operators.
+// Calls work(first row, kept elements) for some rows at a time, by LibTorch's operators.
 template <class Work>
 void for_kept_rows(const at::Tensor& x, const DropoutMask& mask, Work work) {
     constexpr int64_t rows_at_once = 1024;  // the bits of a chunk take 8 bytes an element
     for (int64_t t = 0; t < x.size(0); t += rows_at_once) {
         const int64_t count = std::min(rows_at_once, x.size(0) - t);
-        const at::Tensor kept = kept_elements(mask.keys.narrow(0, t, count), mask, x.size(1));
-        work(t, x.narrow(0, t, count) * kept * scale_of(mask));
+        work(t, kept_elements(mask.keys.narrow(0, t, count), mask, x.size(1)));
     }
+}
+
+// Returns the rows of x from `first` on with these elements alone.
+at::Tensor kept_of(const at::Tensor& x, int64_t first, const at::Tensor& kept,
+                   const DropoutMask& mask) {
+    return x.narrow(0, first, kept.size(0)) * kept * scale_of(mask);
 }
 
 }  // namespace
@@ -102,7 +129,7 @@ at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask) {
         drop_on_host<false>(y, x, mask);
     else
         for_kept_rows(x, mask, [&](int64_t first, const at::Tensor& kept) {
-            y.narrow(0, first, kept.size(0)).copy_(kept);
+            y.narrow(0, first, kept.size(0)).copy_(kept_of(x, first, kept, mask));
         });
     return y;
 }
@@ -113,8 +140,31 @@ void add_dropout(const at::Tensor& into, const at::Tensor& x, const DropoutMask&
         drop_on_host<true>(into, x, mask);
     else
         for_kept_rows(x, mask, [&](int64_t first, const at::Tensor& kept) {
-            into.narrow(0, first, kept.size(0)).add_(kept);
+            into.narrow(0, first, kept.size(0)).add_(kept_of(x, first, kept, mask));
         });
+}
+
+at::Tensor dropout_and_add(const at::Tensor& x, const at::Tensor& into, const at::Tensor& added,
+                           const DropoutMask& mask) {
+    at::Tensor y = at::empty(x.sizes(), x.options());
+    if (x.is_meta()) return y;
+    const int64_t width = x.size(1);
+    const auto scale = static_cast<float>(scale_of(mask));
+    const uint32_t threshold = threshold_of(mask.probability);
+    if (x.is_cpu())
+        with_type(x, [&]<class T>(T*) {
+            for_rows(x, mask, [&](int64_t t, uint64_t key) {
+                drop_rows(data<T>(y) + t * width, data<T>(x) + t * x.stride(0),
+                          data<T>(into) + t * width, data<T>(added) + t * width, width, key,
+                          threshold, scale);
+            });
+        });
+    else
+        for_kept_rows(x, mask, [&](int64_t first, const at::Tensor& kept) {
+            y.narrow(0, first, kept.size(0)).copy_(kept_of(x, first, kept, mask));
+            into.narrow(0, first, kept.size(0)).add_(kept_of(added, first, kept, mask));
+        });
+    return y;
 }
 
 }  // namespace ringshard::ops

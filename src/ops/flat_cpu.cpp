@@ -51,7 +51,7 @@ RINGSHARD_INLINE uint32_t mixed(uint32_t place, uint32_t step) {
 }
 
 RINGSHARD_INLINE void store_moment(float& place, float value, uint32_t) { place = value; }
-// chance: 16 random bits. What is cut off is carried over if it exceeds them.
+// chance: 16 random bits. Rounds up if the bits that are cut off exceed them.
 RINGSHARD_INLINE void store_moment(bf16& place, float value, uint32_t chance) {
     place.x = static_cast<uint16_t>((std::bit_cast<uint32_t>(value) + chance) >> 16);
 }

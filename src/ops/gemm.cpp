@@ -96,7 +96,7 @@ GemmBackend& Gemms::by_rule(const GemmKind& kind) const {
     for (const std::string_view name : order_of(kind, processor_))
         for (GemmBackend* backend : among)
             if (backend->name() == name) return *backend;
-    RINGSHARD_CHECK(false, "no backend multiplies matrices of ", at::toString(kind.type));
+    RINGSHARD_CHECK(false, "no backend multiplies matrices of {}", at::toString(kind.type));
 }
 
 GemmBackend& Gemms::backend_of(const GemmKind& kind) const {

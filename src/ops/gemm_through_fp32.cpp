@@ -38,7 +38,7 @@ public:
 
     std::string_view name() const override { return inner_->name(); }
     std::string version() const override {
-        return concat(inner_->version(), " (bf16 through fp32)");
+        return format_text("{} (bf16 through fp32)", inner_->version());
     }
     bool serves(at::ScalarType) const override { return inner_->serves(at::kFloat); }
 

@@ -17,14 +17,14 @@ namespace ringshard::ops {
 namespace {
 
 void check(cublasStatus_t status, const char* call, const ProductShape& shape) {
-    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, call, " of ", shape.result.columns, " x ",
-                    shape.result.rows, ", ",
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "{} of {} x {}, {} terms: {}", call,
+                    shape.result.columns, shape.result.rows,
                     shape.turns_left ? shape.left.rows : shape.left.columns,
-                    " terms: ", cublasGetStatusString(status));
+                    cublasGetStatusString(status));
 }
 
 cudaDataType_t cuda_type(at::ScalarType type) {
-    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16, "products of ",
+    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16, "products of {}",
                     at::toString(type));
     return type == at::kFloat ? CUDA_R_32F : CUDA_R_16BF;
 }
@@ -78,7 +78,7 @@ Operation operation_of(const ProductShape& shape) {
 
 }  // namespace
 
-// What cuBLASLt needs to know of a shape, and the kernel that it takes for it.
+// cuBLASLt's description of a shape, and the kernel that it runs for the shape.
 class GpuProducts::Plan {
 public:
     explicit Plan(const ProductShape& shape)
@@ -118,7 +118,7 @@ public:
     const cublasLtMatmulAlgo_t& kernel(int64_t number) const {
         return kernels_.at(narrow<size_t>(number));
     }
-    // One of another plan, if it can make this product too.
+    // Takes the kernel of another plan if it serves this product, too.
     void take(const cublasLtMatmulAlgo_t& kernel) {
         cublasLtMatmulHeuristicResult_t result{};
         const cublasStatus_t status = cublasLtMatmulAlgoCheck(
@@ -161,12 +161,12 @@ GpuProducts::~GpuProducts() = default;
 
 namespace {
 
-// For the multiprocessors that products have at the moment.
+// Returns the shape with the multiprocessors that products may use at the moment.
 ProductShape shape_now(const GpuProduct& product) {
     int32_t multiprocessors = 0;
     const cublasStatus_t status =
         cublasGetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), &multiprocessors);
-    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, cublasGetStatusString(status));
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "{}", cublasGetStatusString(status));
     return shape_of(product, multiprocessors);
 }
 
@@ -189,7 +189,7 @@ void GpuProducts::take(const GpuProduct& product, int64_t kernel) {
     const ProductShape shape = shape_now(product);
     const cublasLtMatmulAlgo_t taken = Plan(shape).kernel(kernel);  // of cuBLASLt's own order
     taken_[shape.of_any_tokens()].insert_or_assign(shape.tokens(), taken);
-    plans_.clear();  // others may take it too
+    plans_.clear();  // other shapes may choose it, too
 }
 
 bool GpuProducts::has_taken(const GpuProduct& product) const {
@@ -205,7 +205,7 @@ const cublasLtMatmulAlgo_t* GpuProducts::taken_for(const ProductShape& shape) co
 }
 
 GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
-    // Packs of documents have ever other numbers of rows.
+    // The number of rows changes from pack to pack.
     constexpr size_t most_plans = 512;
     if (plans_.size() >= most_plans && !plans_.contains(shape)) plans_.clear();
     std::unique_ptr<Plan>& plan = plans_[shape];

@@ -1,4 +1,4 @@
-// Compiled for AVX2; choose_kernels_*.cpp knows where it may be called.
+// Compiled for AVX2; choose_kernels_*.cpp decides where it may be called.
 #include "processor_kernels.hpp"
 
 namespace ringshard::ops {

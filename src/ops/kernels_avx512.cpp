@@ -1,4 +1,4 @@
-// Compiled for AVX-512; choose_kernels_*.cpp knows where it may be called.
+// Compiled for AVX-512; choose_kernels_*.cpp decides where it may be called.
 #include "processor_kernels.hpp"
 #include "vectors_avx512.hpp"
 

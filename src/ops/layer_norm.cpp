@@ -53,7 +53,7 @@ void layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const LayerN
         at::Tensor gradient = d * weight;
         const at::Tensor common = (gradient * normed.x).mean({1}, true);
         gradient.sub_(gradient.mean({1}, true)).sub_(normed.x * common).mul_(normed.inverse);
-        // Copied in the open: inside of add_(), a sum of two types takes room that no plan sees.
+        // Copies explicitly: inside add_(), a sum of two types takes memory that no plan counts.
         slice(dx).copy_(gradient.add_(slice(dx).to(at::kFloat)));
     });
 }

@@ -27,8 +27,8 @@ void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Ten
         narrow<int>(b.stride(0)), a.const_data_ptr(), CUDA_R_16BF, narrow<int>(a.stride(0)), &share,
         into.mutable_data_ptr(), CUDA_R_32F, narrow<int>(into.stride(0)), CUBLAS_COMPUTE_32F,
         CUBLAS_GEMM_DEFAULT);
-    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasGemmEx of ", into.size(0), " x ",
-                    into.size(1), " x ", a.size(0), ": ", cublasGetStatusString(status));
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasGemmEx of {} x {} x {}: {}",
+                    into.size(0), into.size(1), a.size(0), cublasGetStatusString(status));
 }
 
 // If a kernel was taken for this shape.

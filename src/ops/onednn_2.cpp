@@ -10,7 +10,7 @@ dnnl_memory_desc_t describe(const OnednnLibrary& library, const StridedMatrix& m
     const auto status = library.find<decltype(dnnl_memory_desc_init_by_strides)>(
         "dnnl_memory_desc_init_by_strides")(&description, 2, matrix.sizes.data(), type_of(matrix),
                                             matrix.strides.data());
-    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers ", status);
+    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers {}", status);
     return description;
 }
 
@@ -60,7 +60,7 @@ dnnl_memory_t make_memory(const OnednnLibrary& library, dnnl_engine_t engine,
     dnnl_memory_t memory = nullptr;
     const auto status = library.find<decltype(dnnl_memory_create)>("dnnl_memory_create")(
         &memory, &description, engine, DNNL_MEMORY_NONE);
-    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers ", status);
+    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers {}", status);
     return memory;
 }
 

@@ -10,7 +10,7 @@ OnednnHandle<dnnl_memory_desc> describe(const OnednnLibrary& library, const Stri
     const auto status = library.find<decltype(dnnl_memory_desc_create_with_strides)>(
         "dnnl_memory_desc_create_with_strides")(&description, 2, matrix.sizes.data(),
                                                 type_of(matrix), matrix.strides.data());
-    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers ", status);
+    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers {}", status);
     return {description,
             library.find<decltype(dnnl_memory_desc_destroy)>("dnnl_memory_desc_destroy")};
 }
@@ -56,7 +56,7 @@ dnnl_memory_t make_memory(const OnednnLibrary& library, dnnl_engine_t engine,
     dnnl_memory_t memory = nullptr;
     const auto status = library.find<decltype(dnnl_memory_create)>("dnnl_memory_create")(
         &memory, describe(library, matrix).get(), engine, DNNL_MEMORY_NONE);
-    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers ", status);
+    RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers {}", status);
     return memory;
 }
 

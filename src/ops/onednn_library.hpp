@@ -18,7 +18,7 @@ public:
     template <class Function>
     Function* find(const char* name) const {
         void* const symbol = dlsym(handle_, name);
-        RINGSHARD_CHECK(symbol != nullptr, name, ": ", dlerror());
+        RINGSHARD_CHECK(symbol != nullptr, "{}: {}", name, dlerror());
         return reinterpret_cast<Function*>(symbol);
     }
 

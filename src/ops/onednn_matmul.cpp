@@ -15,11 +15,11 @@ Expected<OnednnLibrary> OnednnLibrary::open() {
     void* handle = dlopen(onednn_file_name(), flags);
     if (handle == nullptr) handle = dlopen(RINGSHARD_ONEDNN_FILE, flags);
     if (handle == nullptr)
-        return Failure{
-            ExitCode::missing_input,
-            concat("oneDNN, with which this program was built, cannot be loaded: ", dlerror(),
-                   "; install it (Debian: libdnnl2), put its folder into "
-                   "LD_LIBRARY_PATH, or build the program without it")};
+        return Failure{ExitCode::missing_input,
+                       format_text("oneDNN, with which this program was built, cannot be loaded: "
+                                   "{}; install it (Debian: libdnnl2), put its folder into "
+                                   "LD_LIBRARY_PATH, or build the program without it",
+                                   dlerror())};
     return OnednnLibrary(handle);
 }
 
@@ -64,7 +64,7 @@ public:
 
     std::string version() const override {
         const dnnl_version_t* version = library_.find<decltype(dnnl_version)>("dnnl_version")();
-        return concat(version->major, '.', version->minor, '.', version->patch);
+        return format_text("{}.{}.{}", version->major, version->minor, version->patch);
     }
 
     bool has_bf16() const override {
@@ -87,7 +87,7 @@ public:
 
 private:
     static void check(dnnl_status_t status) {
-        RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers ", status);
+        RINGSHARD_CHECK(status == dnnl_success, "oneDNN answers {}", status);
     }
 
     Compiled compile(const OnednnProduct& product) const {

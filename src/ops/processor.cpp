@@ -10,7 +10,7 @@ namespace ringshard::ops {
 std::string Processor::description() const {
     std::string text = name.empty() ? "unknown processor" : name;
     for (const char* feature : {"avx2", "avx512f", "avx512_bf16", "amx_bf16", "sve", "bf16"})
-        if (has(feature)) text += concat(" ", feature);
+        if (has(feature)) text += format_text(" {}", feature);
     return text;
 }
 
@@ -23,12 +23,12 @@ Processor parse_processor(std::string_view cpuinfo) {
         if (colon == std::string::npos) continue;
         const std::string_view key = trim(std::string_view(line).substr(0, colon));
         const std::string_view value = trim(std::string_view(line).substr(colon + 1));
-        if (key == "cpu family") generation = concat(", family ", value);
-        if (key == "model") generation += concat(" model ", value);
+        if (key == "cpu family") generation = format_text(", family {}", value);
+        if (key == "model") generation += format_text(" model {}", value);
         if (key == "model name") processor.name = concat(value, generation);
         // Arm's processors have no name there, but numbers.
-        if (key == "CPU implementer") processor.name = concat("Arm implementer ", value);
-        if (key == "CPU part") processor.name += concat(" part ", value);
+        if (key == "CPU implementer") processor.name = format_text("Arm implementer {}", value);
+        if (key == "CPU part") processor.name += format_text(" part {}", value);
         if (key == "vendor_id") processor.vendor = value;
         if (key == "flags" || key == "Features")
             for (const std::string& feature : split(value, ' ')) processor.features.insert(feature);

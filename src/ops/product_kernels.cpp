@@ -8,8 +8,8 @@
 namespace ringshard::ops {
 
 std::string name_of(const LayerProduct& product) {
-    return concat(to_text(product.pass), ' ', product.tokens, " tokens ", product.out, 'x',
-                  product.in);
+    return format_text("{} {} tokens {}x{}", to_text(product.pass), product.tokens, product.out,
+                       product.in);
 }
 
 bool is_worth_timing(const LayerProduct& product) {

@@ -45,7 +45,9 @@ public:
     CublasLtKernels& operator=(const CublasLtKernels&) = delete;
 
     std::string gpu() const override { return at::cuda::getCurrentDeviceProperties()->name; }
-    std::string library() const override { return concat("cublasLt ", cublasLtGetVersion()); }
+    std::string library() const override {
+        return format_text("cublasLt {}", cublasLtGetVersion());
+    }
 
     int64_t count(const LayerProduct& product) override {
         return products_.count_kernels(sample(product));

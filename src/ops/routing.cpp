@@ -82,7 +82,7 @@ at::Tensor router_backward(const RouterGradients& gradients, const at::Tensor& p
     return d_probabilities.mul_(probabilities);
 }
 
-// LibTorch's index_select knows no tensors without numbers.
+// LibTorch's index_select does not run on meta tensors.
 at::Tensor take_rows_by_index(const at::Tensor& x, const at::Tensor& places) {
     return at::index(x, {std::optional<at::Tensor>(places)});
 }

@@ -23,7 +23,7 @@ inline int64_t grain(int64_t elements_per_row) {
 template <class Work>
 void with_type(const at::Tensor& tensor, Work work) {
     if (tensor.scalar_type() == at::kFloat) return work(static_cast<float*>(nullptr));
-    RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in ",
+    RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in {}",
                     c10::toString(tensor.scalar_type()));
     work(static_cast<bf16*>(nullptr));
 }

@@ -12,7 +12,7 @@ namespace ringshard::ops {
 
 namespace {
 
-// Below that calls cost as much as products, and a timing says more about the moment than about
+// Below that calls cost as much as products, and a timing depends more on the moment than on
 // the library.
 constexpr int64_t smallest_weight = int64_t{1} << 18;
 // Times a corner of larger weights in place of the whole, so that a large model takes no longer to

@@ -17,7 +17,7 @@ struct Factors {
     at::Tensor negative;
 };
 
-// Masks are factors: LibTorch's where() knows no tensors without numbers. Their conversion is
+// Masks are factors: LibTorch's where() does not run on meta tensors. Their conversion is
 // written out, because a plan does not see one inside of mul_().
 at::Tensor factor(const at::Tensor& mask) { return mask.to(at::kFloat); }
 

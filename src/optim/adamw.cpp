@@ -1,4 +1,5 @@
 #include "optimizers.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/ops/flat.hpp"
 
 namespace ringshard::optim {

@@ -6,6 +6,8 @@
 #include <iterator>
 
 #include "optimizers.hpp"
+#include "ringshard/config/parallel_settings.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/ops/flat.hpp"
 
 namespace ringshard::optim {

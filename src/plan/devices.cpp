@@ -130,9 +130,9 @@ Expected<Device> read_device(const std::string& file, const std::string& text) {
         const bool is_good = (written >> number) && number > 0;
         if (!is_good && !failure)
             failure = Failure{ExitCode::settings,
-                              concat("gpu = ", file, ": ", name,
-                                     " must be there and a number above 0; `trainer doctor "
-                                     "--measure FILE` writes such a file")};
+                              format_text("gpu = {}: {} must be there and a number above 0; "
+                                          "`trainer doctor --measure FILE` writes such a file",
+                                          file, name)};
     });
     if (failure) return *failure;
     return device;
@@ -142,7 +142,8 @@ Expected<Device> read_device(const std::string& file, const std::string& text) {
 
 std::string to_text(const Device& device) {
     std::ostringstream text;
-    text << "# What one rank reaches, all at once: floating-point operations and bytes a second.\n"
+    text << "# The rates of one rank while all ranks work: floating-point operations and bytes a "
+            "second.\n"
             "# memory_bytes: what tensors of a rank may have. Of a node: save_bytes, what its "
             "ranks\n"
             "# write of a checkpoint in a second; host_memory_bytes, its memory; and\n"
@@ -178,8 +179,8 @@ Expected<Device> with_interconnect(Device device, const std::string& names) {
         for (const Way& way : links) known_links.emplace_back(way.name);
         for (const Way& way : networks) known_networks.emplace_back(way.name);
         return Failure{ExitCode::settings,
-                       concat("interconnect = ", names, ": is written as LINK+NETWORK, of ",
-                              join(known_links, ", "), " and ", join(known_networks, ", "))};
+                       format_text("interconnect = {}: is written as LINK+NETWORK, of {} and {}",
+                                   names, join(known_links, ", "), join(known_networks, ", "))};
     }
     if (*link > 0) device.link_bytes = *link;
     device.network_bytes = *network;
@@ -209,9 +210,11 @@ Expected<Device> find_device(const std::string& name_or_file, int64_t ranks) {
     }
     const auto text = read_file(name_or_file);
     if (!text)
-        return Failure{ExitCode::settings,
-                       concat("gpu = ", name_or_file, ": known are ", join(names, ", "),
-                              ", or a file that `trainer doctor --measure FILE` wrote")};
+        return Failure{
+            ExitCode::settings,
+            format_text(
+                "gpu = {}: known are {}, or a file that `trainer doctor --measure FILE` wrote",
+                name_or_file, join(names, ", "))};
     return read_device(name_or_file, *text);
 }
 

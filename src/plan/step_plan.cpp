@@ -76,11 +76,14 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
             numbers(partition.tokens_per_rank())};
 }
 
-// Gives each of the adapters that train together as many tokens.
-void deal_to_adapters(model::TokenBatch& batch, int64_t num_adapters) {
+// Gives each of `count` adapters from the first on as many tokens, of those that train together.
+void deal_to_adapters(model::TokenBatch& batch, int64_t first, int64_t count,
+                      int64_t num_adapters) {
     batch.weights = at::empty(batch.targets.sizes(), batch.targets.options().dtype(at::kFloat));
-    for (int64_t adapter = 0; adapter <= num_adapters; ++adapter)
-        batch.adapter_bounds.push_back(batch.tokens.size(0) * adapter / num_adapters);
+    for (int64_t adapter = 0; adapter <= num_adapters; ++adapter) {
+        const int64_t before = std::clamp<int64_t>(adapter - first, 0, count);
+        batch.adapter_bounds.push_back(batch.tokens.size(0) * before / count);
+    }
 }
 
 // A rank on meta tensors: its mesh, stores and TrainingStack.
@@ -126,7 +129,7 @@ public:
         away += state + activations;
         plan.offloaded_activations = activations;
         // State goes both ways once, activations with every micro-batch.
-        plan.moved_bytes = 2 * (state + activations * config_.training.gradient_accumulation_steps);
+        plan.moved_bytes = 2 * (state + activations * num_micro_batches());
         plan.saved_bytes = save_copy() + written_model();
         plan.checkpoint_bytes = plan.saved_bytes * question_.shape.world();
         return plan;
@@ -146,19 +149,34 @@ private:
         bool wanted, const std::unique_ptr<offload::OffloadStore>& offload_store) {
         return wanted ? offload_store.get() : nullptr;
     }
+    int64_t num_adapters() const { return static_cast<int64_t>(stack_.zero.num_adapters()); }
+    int64_t adapters_at_a_time() const {
+        return std::min(config_.adapter.adapters_at_a_time.value_or(num_adapters()),
+                        num_adapters());
+    }
+    // The micro-batches that follow one another, so that every adapter has rows in one of them.
+    int64_t turns() const {
+        return (num_adapters() + adapters_at_a_time() - 1) / adapters_at_a_time();
+    }
+    int64_t num_micro_batches() const {
+        return turns() * config_.training.gradient_accumulation_steps;
+    }
     void take_step() {
-        const int64_t micro_batches = config_.training.gradient_accumulation_steps;
-        const auto num_adapters = static_cast<int64_t>(stack_.zero.num_adapters());
-        const int64_t rows = num_adapters * config_.training.per_device_train_batch_size;
+        const int64_t num_adapters = this->num_adapters();
+        const int64_t at_a_time = adapters_at_a_time();
         const std::vector<attention::Mask> masks = question_.spec.masks();
         peak_.begins("clearing gradients");
         train::run_micro_batches(
-            stack_.zero, stack_.transformer, micro_batches,
-            [&](int64_t) {
-                model::TokenBatch batch = make_batch(rows, question_.row_length, mesh_, masks);
+            stack_.zero, stack_.transformer, num_micro_batches(),
+            [&](int64_t i) {
+                const int64_t first = i % turns() * at_a_time;
+                const int64_t count = std::min(at_a_time, num_adapters - first);
+                model::TokenBatch batch =
+                    make_batch(count * config_.training.per_device_train_batch_size,
+                               question_.row_length, mesh_, masks);
                 if (stack_.transformer.has_dropout()) batch.dropout_keys = batch.tokens;
                 if (!question_.spec.blocks.front().joint.empty())
-                    deal_to_adapters(batch, num_adapters);
+                    deal_to_adapters(batch, first, count, num_adapters);
                 return batch;
             },
             1.0);
@@ -286,11 +304,11 @@ StepPlan plan_step(const Question& question, int num_threads) {
     return plan;
 }
 
-model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t ranks) {
+model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t parts) {
     for (model::BlockSpec& block : spec.blocks)
         if (block.experts)
             block.experts->planned_experts =
-                std::max(block.experts->count / ranks, block.experts->per_token);
+                std::max(block.experts->count / parts, block.experts->per_token);
     return spec;
 }
 

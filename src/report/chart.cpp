@@ -98,13 +98,13 @@ std::string draw_line(const Line& line, const Frame& frame) {
         const double x = frame.x(points[i].step);
         const double y = frame.y(*points[i].value);
         if (goes_on || has_next)
-            path += concat(goes_on ? "L" : "M", place(x), " ", place(y));
+            path += format_text("{}{} {}", goes_on ? "L" : "M", place(x), place(y));
         else
             dots += dot_at(x, y, 2.5, "dot", line.color);
     }
     if (!path.empty())
-        path = concat("<path class=\"line ", color_of(line.color), "\"", dashes_of(line.color),
-                      " data-name=\"", escaped(line.name), "\" d=\"", path, "\"/>\n");
+        path = format_text("<path class=\"line {}\"{} data-name=\"{}\" d=\"{}\"/>\n",
+                           color_of(line.color), dashes_of(line.color), escaped(line.name), path);
     return path + dots;
 }
 
@@ -112,11 +112,12 @@ std::string draw_line(const Line& line, const Frame& frame) {
 // value.
 std::string described(const Frame& frame) {
     const auto& [left, top, right, bottom, steps, values] = frame;
-    return concat(" data-box=\"", place(left), " ", place(top), " ", place(right), " ",
-                  place(bottom), "\" data-steps=\"", shortest(steps.low), " ", shortest(steps.high),
-                  "\" data-values=\"", shortest(values.low), " ", shortest(values.high),
-                  "\" data-scale=\"", values.is_logarithmic ? "log" : "linear", "\" data-size=\"",
-                  shortest(values.unit_size), "\" data-unit=\"", escaped(values.unit), "\"");
+    return format_text(
+        " data-box=\"{} {} {} {}\" data-steps=\"{} {}\" data-values=\"{} {}\" data-scale=\"{}\" "
+        "data-size=\"{}\" data-unit=\"{}\"",
+        place(left), place(top), place(right), place(bottom), shortest(steps.low),
+        shortest(steps.high), shortest(values.low), shortest(values.high),
+        values.is_logarithmic ? "log" : "linear", shortest(values.unit_size), escaped(values.unit));
 }
 
 // Draws an outline there and back for each range in which both edges have values. Of several points
@@ -128,7 +129,7 @@ std::string draw_band(const Band& band, const Frame& frame) {
     std::vector<std::string> there, back;
     const auto close = [&] {
         std::ranges::reverse(back);
-        if (!there.empty()) path += concat("M", join(there, "L"), "L", join(back, "L"), "Z");
+        if (!there.empty()) path += format_text("M{}L{}Z", join(there, "L"), join(back, "L"));
         there.clear();
         back.clear();
     };
@@ -147,19 +148,19 @@ std::string draw_band(const Band& band, const Frame& frame) {
             low = std::min(low, *band.low[i + 1].value);
             high = std::max(high, *band.high[i + 1].value);
         }
-        there.push_back(concat(place(frame.x(step)), " ", place(frame.y(high))));
-        back.push_back(concat(place(frame.x(step)), " ", place(frame.y(low))));
+        there.push_back(format_text("{} {}", place(frame.x(step)), place(frame.y(high))));
+        back.push_back(format_text("{} {}", place(frame.x(step)), place(frame.y(low))));
     }
     close();
     if (path.empty()) return path;
-    return concat("<path class=\"", band.look == Band::Look::full ? "stack " : "band ",
-                  color_of(band.color), "\" data-name=\"", escaped(band.name), "\" d=\"", path,
-                  "\"/>\n");
+    return format_text("<path class=\"{}{}\" data-name=\"{}\" d=\"{}\"/>\n",
+                       band.look == Band::Look::full ? "stack " : "band ", color_of(band.color),
+                       escaped(band.name), path);
 }
 
 std::string draw_axes(const Frame& frame, const Chart& chart) {
     const auto& [left, top, right, bottom, steps, values] = frame;
-    const std::string unit = values.unit.empty() ? "" : concat(" (", values.unit, ")");
+    const std::string unit = values.unit.empty() ? "" : format_text(" ({})", values.unit);
     const char* const scale = values.is_logarithmic ? ", logarithmic" : "";
     std::string out = text_at(left, top - 11, "class=\"title\"", concat(chart.title, unit, scale));
     for (const Axis::Tick& tick : values.ticks) {
@@ -185,8 +186,8 @@ std::string draw_marks(const Chart& chart, const Frame& frame) {
         if (mark.step < frame.steps.low || mark.step > frame.steps.high) continue;
         const double x = frame.x(mark.step);
         const double width = letter * static_cast<double>(mark.word.size());
-        out += concat("<g><title>", escaped(mark.word), "</title>",
-                      line_at(x, frame.top, x, frame.bottom, "mark"), "</g>\n");
+        out += format_text("<g><title>{}</title>{}</g>\n", escaped(mark.word),
+                           line_at(x, frame.top, x, frame.bottom, "mark"));
         if (x < free_from || x + 4 + width > frame.right) continue;
         out += text_at(x + 4, frame.top + 11, "class=\"label\"", mark.word);
         free_from = x + 8 + width;
@@ -223,8 +224,8 @@ std::string draw_chart(const Chart& chart, const Box& box, const Axis& steps) {
                       box.bottom - room_below,
                       steps,
                       values_of(chart)};
-    std::string out = concat("<g data-key=\"", escaped(chart.key), "\"", described(frame), ">\n",
-                             draw_axes(frame, chart));
+    std::string out = format_text("<g data-key=\"{}\"{}>\n{}", escaped(chart.key), described(frame),
+                                  draw_axes(frame, chart));
     for (const Band& band : chart.bands) out += draw_band(band, frame);
     out += draw_marks(chart, frame);
     for (const Line& line : chart.lines) out += draw_line(line, frame);

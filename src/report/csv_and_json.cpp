@@ -47,10 +47,10 @@ std::string to_json(const std::vector<MetricsLog>& runs) {
     for (const MetricsLog& run : runs) {
         std::vector<std::string> steps;
         for (const auto& [number, step] : run.steps) steps.push_back(text::to_json(step));
-        objects.push_back(concat("{\"name\": ", text::to_json(text::Value(run.name)),
-                                 ", \"steps\": [\n", join(steps, ",\n"), "\n]}"));
+        objects.push_back(format_text("{{\"name\": {}, \"steps\": [\n{}\n]}}",
+                                      text::to_json(text::Value(run.name)), join(steps, ",\n")));
     }
-    return concat("{\"runs\": [\n", join(objects, ",\n"), "\n]}\n");
+    return format_text("{{\"runs\": [\n{}\n]}}\n", join(objects, ",\n"));
 }
 
 }  // namespace ringshard::report

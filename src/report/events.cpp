@@ -48,7 +48,7 @@ std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may
         const bool stopped = end->failure.code == ExitCode::stopped_early;
         event.weight = stopped ? Weight::plain : Weight::bad;
         event.what = stopped ? "stopped" : "failed";
-        event.what += concat(" (", number(end->failure.code), ")");
+        event.what += format_text(" ({})", number(end->failure.code));
         event.detail = end->failure.message;
     }
     return event;
@@ -60,7 +60,8 @@ std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may
 std::optional<int64_t> rank_of_trace(std::string_view name, std::string_view kind) {
     constexpr std::string_view ending = ".txt";
     if (!name.ends_with(ending)) return std::nullopt;
-    return number_in_name(name.substr(0, name.size() - ending.size()), concat(kind, "-rank"));
+    return number_in_name(name.substr(0, name.size() - ending.size()),
+                          format_text("{}-rank", kind));
 }
 
 std::string first_lines(const fs::path& file, size_t count) {
@@ -82,9 +83,10 @@ void add_traces(const std::vector<fs::path>& in_folder, int64_t attempt, const s
         const bool is_last = shown == most_shown && files.size() > most_shown;
         events.push_back({.attempt = attempt,
                           .weight = Weight::bad,
-                          .what = concat(kind, " of rank ", rank),
+                          .what = format_text("{} of rank {}", kind, rank),
                           .detail = first_lines(file, 2)});
-        if (is_last) events.back().what += concat(" and of ", files.size() - most_shown, " more");
+        if (is_last)
+            events.back().what += format_text(" and of {} more", files.size() - most_shown);
     }
 }
 
@@ -94,16 +96,16 @@ void add_lines(const MetricsLog& metrics, Events& events) {
     for (const auto& [step, line] : metrics.steps) {
         const auto attempt = static_cast<int64_t>(MetricsLog::number(line, "attempt").value_or(1));
         if (const auto skipped = MetricsLog::number(line, "skipped_steps"))
-            events.push_back(
-                {attempt, step, Weight::warning,
-                 concat(number_text(*skipped), *skipped == 1 ? " step" : " steps", " skipped"),
-                 "since the line before, because loss or gradient were not finite"});
+            events.push_back({attempt, step, Weight::warning,
+                              format_text("{}{} skipped", number_text(*skipped),
+                                          *skipped == 1 ? " step" : " steps"),
+                              "since the line before, because loss or gradient were not finite"});
         if (const auto failed = MetricsLog::number(line, "failed_saves"); failed && *failed > 0)
             events.push_back(
                 {attempt, step, Weight::bad,
-                 concat("the save of step ",
-                        number_text(MetricsLog::number(line, "save_step").value_or(0)), " failed"),
-                 concat(number_text(*failed), " in a row")});
+                 format_text("the save of step {} failed",
+                             number_text(MetricsLog::number(line, "save_step").value_or(0))),
+                 format_text("{} in a row", number_text(*failed))});
     }
 }
 
@@ -136,7 +138,7 @@ std::vector<Event> list_events(const fs::path& run, const MetricsLog& metrics) {
     for (const auto& [attempt, start] : attempts.starts()) {
         const int64_t first = attempts.starts().begin()->first;
         add({{attempt, start, Weight::plain, why_it_began(run, attempt, first),
-              start ? concat("from step ", *start) : "has not come to its first step"}},
+              start ? format_text("from step {}", *start) : "has not come to its first step"}},
             Place::begin);
         const bool left_a_trace =
             std::ranges::find(traces, attempt, &Event::attempt) != traces.end();

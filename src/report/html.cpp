@@ -6,7 +6,8 @@
 namespace ringshard::report {
 
 std::string element(std::string_view tag, std::string_view attributes, const std::string& markup) {
-    return concat("<", tag, attributes.empty() ? "" : " ", attributes, ">", markup, "</", tag, ">");
+    return format_text("<{}{}{}>{}</{}>", tag, attributes.empty() ? "" : " ", attributes, markup,
+                       tag);
 }
 
 std::string text_in(std::string_view tag, const std::string& text) {
@@ -34,26 +35,32 @@ std::string markup(const HtmlTable& table, std::string_view place) {
     }
     std::string rows;
     for (const auto& cells : table.rows) rows += element("tr", "", join(cells, "")) + "\n";
-    return concat("<div class=\"wide", place.empty() ? "" : " ", place, "\"><table><thead><tr>",
-                  heads, "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
+    return format_text(
+        "<div class=\"wide{}{}\"><table><thead><tr>{}</tr></thead><tbody>\n"
+        "{}</tbody></table></div>\n",
+        place.empty() ? "" : " ", place, heads, rows);
 }
 
 std::string section(const std::string& title, const std::string& markup) {
-    return concat("<section>", text_in("h2", title), "\n", markup, "</section>\n");
+    return format_text("<section>{}\n{}</section>\n", text_in("h2", title), markup);
 }
 
 std::string folded(const std::string& title, const std::string& markup) {
-    return concat("<details>", text_in("summary", title), "\n", markup, "</details>\n");
+    return format_text("<details>{}\n{}</details>\n", text_in("summary", title), markup);
 }
 
 std::string line_sample(size_t color) {
-    return concat("<svg class=\"sample\" viewBox=\"0 0 26 10\"><path class=\"line ",
-                  color_of(color), "\"", dashes_of(color), " d=\"M0 5h26\"/></svg>");
+    return format_text(
+        "<svg class=\"sample\" viewBox=\"0 0 26 10\">"
+        "<path class=\"line {}\"{} d=\"M0 5h26\"/></svg>",
+        color_of(color), dashes_of(color));
 }
 
 std::string area_sample(size_t color) {
-    return concat("<svg class=\"sample square\" viewBox=\"0 0 10 10\"><path class=\"stack ",
-                  color_of(color), "\" d=\"M0 0h10v10h-10Z\"/></svg>");
+    return format_text(
+        "<svg class=\"sample square\" viewBox=\"0 0 10 10\">"
+        "<path class=\"stack {}\" d=\"M0 0h10v10h-10Z\"/></svg>",
+        color_of(color));
 }
 
 }  // namespace ringshard::report

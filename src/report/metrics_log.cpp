@@ -62,12 +62,14 @@ std::optional<double> MetricsLog::number(const Value& step, std::string_view key
 
 Expected<MetricsLog> read_metrics_log(const fs::path& run, std::vector<std::string>& warnings) {
     if (!file_exists(run))
-        return Failure{ExitCode::missing_input, concat(run.string(), ": there is no such run")};
+        return Failure{ExitCode::missing_input,
+                       format_text("{}: there is no such run", run.string())};
     const fs::path file = folder_exists(run) ? run / "metrics.jsonl" : run;
     const auto content = read_file(file);
     if (!content)
-        return Failure{ExitCode::bad_data,
-                       concat(run.string(), ": has no metrics.jsonl, where a run logs its steps")};
+        return Failure{
+            ExitCode::bad_data,
+            format_text("{}: has no metrics.jsonl, where a run logs its steps", run.string())};
     const fs::path folder = folder_of(file);
     const checkpoint::Attempts attempts(folder);
     MetricsLog log{folder.filename(), {}};
@@ -77,8 +79,8 @@ Expected<MetricsLog> read_metrics_log(const fs::path& run, std::vector<std::stri
         if (trim(line).empty()) continue;
         const auto read = text::read_json(without_bad_numbers(line));
         if (!read || read.value().object() == nullptr) {
-            warnings.push_back(concat(file.string(), ":", number, ": is left out: ",
-                                      read ? "is no JSON object" : read.failure().message));
+            warnings.push_back(format_text("{}:{}: is left out: {}", file.string(), number,
+                                           read ? "is no JSON object" : read.failure().message));
             continue;
         }
         const int64_t* step = integer_in(read.value(), "step");
@@ -88,7 +90,7 @@ Expected<MetricsLog> read_metrics_log(const fs::path& run, std::vector<std::stri
         merge(read.value(), log.steps.try_emplace(*step, Value::Object()).first->second);
     }
     if (!log.steps.empty()) return log;
-    return Failure{ExitCode::bad_data, concat(file.string(), ": holds no step")};
+    return Failure{ExitCode::bad_data, format_text("{}: holds no step", file.string())};
 }
 
 Expected<std::vector<MetricsLog>> read_metrics_logs(const std::vector<fs::path>& runs,

@@ -41,9 +41,10 @@ std::string duration_text(double seconds) {
     if (seconds < 59.95) return digits(seconds, 3) + " s";
     const auto whole = static_cast<int64_t>(std::llround(seconds));
     constexpr int64_t minute = 60, hour = 3600, day = 86400;
-    if (whole < hour) return concat(whole / minute, " min ", two_digits(whole % minute), " s");
-    if (whole < day) return concat(whole / hour, " h ", two_digits(whole % hour / minute), " min");
-    return concat(whole / day, " d ", two_digits(whole % day / hour), " h");
+    if (whole < hour) return format_text("{} min {} s", whole / minute, two_digits(whole % minute));
+    if (whole < day)
+        return format_text("{} h {} min", whole / hour, two_digits(whole % hour / minute));
+    return format_text("{} d {} h", whole / day, two_digits(whole % day / hour));
 }
 
 }  // namespace ringshard::report

@@ -28,9 +28,11 @@ std::string subject_of(const RunStory& run) {
 
 std::string page_of_one(const RunStory& run, LossScale scale) {
     const Stories alone(&run, 1);
-    std::string out = concat("<header><p class=\"brand\">Ringshard run</p><h1>",
-                             escaped(run.metrics.name), state_mark(run.status), "</h1>\n",
-                             subject_of(run), "</header>\n", summary_tiles(run));
+    std::string out = format_text(
+        "<header><p class=\"brand\">Ringshard run</p><h1>{}{}</h1>\n"
+        "{}</header>\n"
+        "{}",
+        escaped(run.metrics.name), state_mark(run.status), subject_of(run), summary_tiles(run));
     out += section("Curves over steps", curves(alone, scale));
     out += shown_if_there("Time of a step", times(alone));
     out += shown_if_there("Memory of a rank", memory(alone));
@@ -52,13 +54,15 @@ std::string details_of(const RunStory& run) {
     out += part("Checkpoints", checkpoints(run));
     out += part("Events", events(run));
     if (run.record) out += part("Settings", settings(*run.record));
-    return concat("<details class=\"run\">", text_in("summary", run.metrics.name), "\n", out,
-                  "</details>\n");
+    return format_text("<details class=\"run\">{}\n{}</details>\n",
+                       text_in("summary", run.metrics.name), out);
 }
 
 std::string page_of_several(Stories runs, LossScale scale) {
-    std::string out = concat("<header><p class=\"brand\">Ringshard runs</p><h1>", runs.size(),
-                             " runs</h1></header>\n", comparison_table(runs));
+    std::string out = format_text(
+        "<header><p class=\"brand\">Ringshard runs</p><h1>{} runs</h1></header>\n"
+        "{}",
+        runs.size(), comparison_table(runs));
     out += section("Curves over steps", curves(runs, scale));
     out += shown_if_there("Settings that differ", differing_settings(runs));
     out += shown_if_there("Time of a step", times(runs));
@@ -72,17 +76,22 @@ std::string page_of_several(Stories runs, LossScale scale) {
 
 std::string draw_page(const std::vector<RunStory>& runs, LossScale scale) {
     const bool is_one = runs.size() == 1;
-    const std::string title = is_one ? runs.front().metrics.name : concat(runs.size(), " runs");
-    return concat(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-        escaped(title), " - Ringshard</title>\n<style>", svg_style(), page_style(),
-        "</style></head>\n<body><main>\n",
+    const std::string title =
+        is_one ? runs.front().metrics.name : format_text("{} runs", runs.size());
+    return format_text(
+        "<!DOCTYPE html>\n"
+        "<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+        "<title>{} - Ringshard</title>\n"
+        "<style>{}{}</style></head>\n"
+        "<body><main>\n"
+        "{}<footer>Made by trainer report from the files of the {}. Steps that a later attempt "
+        "did not build on are left out.</footer>\n"
+        "</main>\n"
+        "<script>{}</script></body></html>\n",
+        escaped(title), svg_style(), page_style(),
         is_one ? page_of_one(runs.front(), scale) : page_of_several(runs, scale),
-        "<footer>Made by trainer report from what the ", is_one ? "run" : "runs",
-        " left behind. Steps that a later attempt did not build on are left out.</footer>\n"
-        "</main>\n<script>",
-        page_script(), "</script></body></html>\n");
+        is_one ? "run" : "runs", page_script());
 }
 
 }  // namespace ringshard::report

@@ -15,7 +15,8 @@ std::vector<Mark> marks_of_attempts(const std::vector<Event>& events) {
     for (const Event& event : events) {
         const bool begins = attempt && event.attempt != *attempt && event.step;
         if (begins)
-            marks.push_back({static_cast<double>(*event.step), concat("attempt ", event.attempt)});
+            marks.push_back(
+                {static_cast<double>(*event.step), format_text("attempt {}", event.attempt)});
         attempt = event.attempt;
     }
     return marks;
@@ -66,9 +67,10 @@ std::string curves(Stories runs, LossScale scale) {
     const Axis steps = steps_of_runs(runs);
     std::string words = has_evaluations(runs) ? "Dots: eval_loss." : "";
     if (has_long(runs))
-        words += concat(words.empty() ? "" : " ",
-                        "Lines of long runs: means of neighbouring steps; areas: from the lowest "
-                        "of them to the highest.");
+        words += format_text(
+            "{}Lines of long runs: means of neighbouring steps; areas: from the lowest of them to "
+            "the highest.",
+            words.empty() ? "" : " ");
     std::string figures;
     for (const Chart& chart : charts) figures += figure(chart, steps);
     return concat(words.empty() ? "" : element("p", "class=\"soft\"", words) + "\n",

@@ -100,10 +100,11 @@ std::string legend(const std::vector<Part>& parts) {
 
 std::string figure(const Chart& chart, const Axis& steps, const std::string& caption) {
     constexpr Box box{0, 4, 460, 252};
-    return concat("<figure><svg class=\"chart\" viewBox=\"0 0 460 256\" role=\"img\">",
-                  text_in("title", chart.title + " over steps"), "\n",
-                  draw_chart(chart, box, steps), "</svg>",
-                  caption.empty() ? "" : element("figcaption", "", caption), "</figure>\n");
+    return format_text(
+        "<figure><svg class=\"chart\" viewBox=\"0 0 460 256\" role=\"img\">{}\n"
+        "{}</svg>{}</figure>\n",
+        text_in("title", chart.title + " over steps"), draw_chart(chart, box, steps),
+        caption.empty() ? "" : element("figcaption", "", caption));
 }
 
 std::string in_columns(const std::string& markup) {

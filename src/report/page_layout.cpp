@@ -25,7 +25,7 @@ struct Shown {
 };
 
 std::string count_text(int64_t count, const char* one, const char* many) {
-    return concat(count, " ", count == 1 ? one : many);
+    return format_text("{} {}", count, count == 1 ? one : many);
 }
 
 class MeshPicture {
@@ -39,29 +39,33 @@ public:
         const int64_t count = std::min(record_.replicate, shown_.replicas);
         for (int64_t replica = 0; replica < count; ++replica) replicas += draw_replica(replica);
         replicas += more(record_.replicate - count, "replica", "replicas");
-        return concat("<div class=\"mesh\"><div class=\"axis\">", replicas, "</div></div>\n",
-                      draw_hosts());
+        return format_text("<div class=\"mesh\"><div class=\"axis\">{}</div></div>\n{}", replicas,
+                           draw_hosts());
     }
 
     std::string in_words() const {
         std::vector<std::string> axes;
         if (record_.replicate > 1)
-            axes.push_back(concat(record_.replicate, " replicas of the model (dp_replicate_size)"));
-        if (record_.shard > 1) axes.push_back(concat(record_.shard, " shards (dp_shard_size)"));
-        if (record_.ring > 1) axes.push_back(concat("rings of ", record_.ring, " (cp_size)"));
+            axes.push_back(
+                format_text("{} replicas of the model (dp_replicate_size)", record_.replicate));
+        if (record_.shard > 1)
+            axes.push_back(format_text("{} shards (dp_shard_size)", record_.shard));
+        if (record_.ring > 1) axes.push_back(format_text("rings of {} (cp_size)", record_.ring));
         if (record_.ulysses > 1)
-            axes.push_back(concat("Ulysses groups of ", record_.ulysses, " (sp_size)"));
-        std::string text = concat(count_text(record_.world(), "rank", "ranks"), " on ",
-                                  count_text(static_cast<int64_t>(hosts_.size()), "host", "hosts"),
-                                  axes.empty() ? "" : ": ", join(axes, ", "), ".");
+            axes.push_back(format_text("Ulysses groups of {} (sp_size)", record_.ulysses));
+        std::string text =
+            format_text("{} on {}{}{}.", count_text(record_.world(), "rank", "ranks"),
+                        count_text(static_cast<int64_t>(hosts_.size()), "host", "hosts"),
+                        axes.empty() ? "" : ": ", join(axes, ", "));
         if (record_.sequence() > 1)
-            text += concat(" Every ", record_.sequence(), " ranks share a sequence.");
+            text += format_text(" Every {} ranks share a sequence.", record_.sequence());
         if (record_.ring > 1 && record_.ulysses > 1)
             text += " In the picture a ring runs down, Ulysses across.";
         if (!record_.cuts.empty())
-            text += concat(" ", upper_case(record_.cuts.substr(0, 1)), record_.cuts.substr(1), ".");
+            text += format_text(" {}{}.", upper_case(record_.cuts.substr(0, 1)),
+                                record_.cuts.substr(1));
         if (record_.effective_batch)
-            text += concat(" A step takes ", *record_.effective_batch, " rows.");
+            text += format_text(" A step takes {} rows.", *record_.effective_batch);
         return text;
     }
 
@@ -74,8 +78,8 @@ private:
                                               : draw_sequence(replica, shard);
         shards += more(record_.shard - count, "shard", "shards");
         if (record_.replicate == 1 || record_.shard * record_.sequence() == 1) return shards;
-        return concat("<div class=\"group\">", text_in("p", concat("replica ", replica)),
-                      "<div class=\"axis\">", shards, "</div></div>");
+        return format_text("<div class=\"group\">{}<div class=\"axis\">{}</div></div>",
+                           text_in("p", format_text("replica {}", replica)), shards);
     }
 
     std::string draw_sequence(int64_t replica, int64_t shard) const {
@@ -88,28 +92,28 @@ private:
             for (int64_t column = 0; column < columns; ++column)
                 cells += draw_rank("td", first + row * record_.ulysses + column);
             if (record_.ulysses > columns)
-                cells += concat("<td class=\"more\">+", record_.ulysses - columns, "</td>");
+                cells += format_text("<td class=\"more\">+{}</td>", record_.ulysses - columns);
             table += element("tr", "", cells);
         }
         if (record_.ring > rows)
-            table += concat("<tr><td class=\"more\" colspan=\"", columns, "\">+",
-                            count_text(record_.ring - rows, "row", "rows"), "</td></tr>");
+            table += format_text("<tr><td class=\"more\" colspan=\"{}\">+{}</td></tr>", columns,
+                                 count_text(record_.ring - rows, "row", "rows"));
         const std::string title =
-            record_.shard > 1 ? concat("shard ", shard) : std::string("one sequence");
-        return concat("<div class=\"group\">", text_in("p", title), "<table><tbody>", table,
-                      "</tbody></table></div>");
+            record_.shard > 1 ? format_text("shard {}", shard) : std::string("one sequence");
+        return format_text("<div class=\"group\">{}<table><tbody>{}</tbody></table></div>",
+                           text_in("p", title), table);
     }
 
     std::string draw_rank(std::string_view tag, int64_t rank) const {
         const RunRecord::Rank& place = record_.ranks[static_cast<size_t>(rank)];
-        return concat("<", tag, " class=\"rank host", hosts_.at(place.host) % 8, "\" title=\"rank ",
-                      rank, ": ", escaped(place.host), ", ", escaped(place.device), "\">", rank,
-                      "</", tag, ">");
+        return format_text("<{} class=\"rank host{}\" title=\"rank {}: {}, {}\">{}</{}>", tag,
+                           hosts_.at(place.host) % 8, rank, escaped(place.host),
+                           escaped(place.device), rank, tag);
     }
 
     static std::string more(int64_t count, const char* one, const char* many) {
         if (count <= 0) return {};
-        return concat("<span class=\"more\">and ", count_text(count, one, many), " more</span>");
+        return format_text("<span class=\"more\">and {} more</span>", count_text(count, one, many));
     }
 
     // Draws the legend of hosts, if there are several with distinguishable colours.
@@ -121,7 +125,7 @@ private:
         std::string items;
         for (size_t host = 0; host < names.size(); ++host)
             items += element("li", "", area_sample(host) + text_in("span", names[host]));
-        return concat("<ul class=\"legend hosts\">", items, "</ul>\n");
+        return format_text("<ul class=\"legend hosts\">{}</ul>\n", items);
     }
 
     const RunRecord& record_;

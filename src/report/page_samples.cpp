@@ -38,14 +38,15 @@ std::string samples(const RunStory& run) {
         tables.insert(tables.begin(), {step, table_of(*samples->list())});
     }
     if (tables.empty()) return {};
-    std::string out = text_in("p", concat("After step ", tables.front().first,
-                                          ". Three dots stand where the limit of tokens ended a "
-                                          "text.")) +
-                      tables.front().second;
+    std::string out =
+        text_in("p", format_text(
+                         "After step {}. Three dots stand where the limit of tokens ended a text.",
+                         tables.front().first)) +
+        tables.front().second;
     constexpr size_t most_shown = 20;
     const size_t shown = std::min(tables.size(), most_shown);
     for (size_t i = 1; i < shown; ++i)
-        out += folded(concat("After step ", tables[i].first), tables[i].second);
+        out += folded(format_text("After step {}", tables[i].first), tables[i].second);
     return out;
 }
 

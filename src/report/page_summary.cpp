@@ -54,22 +54,23 @@ int64_t steps_done(const RunStory& run) {
 
 Tile steps_tile(const RunStory& run) {
     std::vector<std::string> remarks;
-    if (run.status.num_steps) remarks.push_back(concat("of ", *run.status.num_steps));
+    if (run.status.num_steps) remarks.push_back(format_text("of {}", *run.status.num_steps));
     if (const auto epoch = last_of(run.metrics, "epoch"))
-        remarks.push_back(concat("epoch ", number_text(*epoch)));
+        remarks.push_back(format_text("epoch {}", number_text(*epoch)));
     return {"Steps", std::to_string(steps_done(run)), join(remarks, ", ")};
 }
 
 Tile loss_tile(const MetricsLog& metrics) {
     const auto losses = values_of(metrics, "loss");
     if (losses.empty()) return {};
-    return {"Loss", number_text(losses.back()), concat("from ", number_text(losses.front()))};
+    return {"Loss", number_text(losses.back()),
+            format_text("from {}", number_text(losses.front()))};
 }
 
 Tile evaluation_tile(const MetricsLog& metrics) {
     const auto best = best_evaluation(metrics);
     if (!best) return {};
-    return {"Best eval_loss", number_text(best->value), concat("at step ", best->step)};
+    return {"Best eval_loss", number_text(best->value), format_text("at step {}", best->step)};
 }
 
 Tile speed_tile(const MetricsLog& metrics) {
@@ -77,7 +78,20 @@ Tile speed_tile(const MetricsLog& metrics) {
     if (!speed) return {};
     const auto share = median_in(metrics, "mfu");
     return {"Tokens/s", number_text(*speed),
-            share ? concat("mfu ", number_text(100 * *share), "%") : "in the median"};
+            share ? format_text("mfu {}%", number_text(100 * *share)) : "in the median"};
+}
+
+// Names the expert with the most or the fewest tokens of its block, in the last steps.
+Tile expert_tile(const MetricsLog& metrics, const char* name, const std::string& extreme) {
+    const auto load = last_of(metrics, extreme + "_to_mean");
+    const auto block = last_of(metrics, extreme + "_block");
+    const auto expert = last_of(metrics, extreme + "_expert");
+    if (!load || !block || !expert) return {};
+    std::string remark =
+        format_text("of the mean: block {}, expert {}", number_text(*block), number_text(*expert));
+    const auto dead = last_of(metrics, "dead_experts");
+    if (*load == 0 && dead) remark += format_text("; {} without a token", number_text(*dead));
+    return {name, number_text(*load), remark};
 }
 
 Tile memory_tile(const MetricsLog& metrics) {
@@ -98,8 +112,8 @@ Tile checkpoint_tile(const RunStory& run) {
     if (run.checkpoints.empty()) return {};
     const int64_t whole = whole_checkpoints(run);
     const auto others = static_cast<int64_t>(run.checkpoints.size()) - whole;
-    return {"Checkpoints", concat(whole, " whole"),
-            others == 0 ? run.checkpoints.front().name : concat(others, " not whole")};
+    return {"Checkpoints", format_text("{} whole", whole),
+            others == 0 ? run.checkpoints.front().name : format_text("{} not whole", others)};
 }
 
 Tile attempt_tile(const RunStory& run) {
@@ -118,11 +132,11 @@ std::string or_nothing(const std::optional<double>& value) {
 
 std::string steps_text(const RunStory& run) {
     const std::string done = std::to_string(steps_done(run));
-    return run.status.num_steps ? concat(done, " of ", *run.status.num_steps) : done;
+    return run.status.num_steps ? format_text("{} of {}", done, *run.status.num_steps) : done;
 }
 
 std::string mesh_text(const RunRecord& record) {
-    return concat(record.replicate, "×", record.shard, "×", record.ring, "×", record.ulysses);
+    return format_text("{}×{}×{}×{}", record.replicate, record.shard, record.ring, record.ulysses);
 }
 
 }  // namespace
@@ -151,22 +165,24 @@ std::string state_mark(const RunStatus& status) {
     const bool is_bad = status.state == RunState::failed || status.state == RunState::lost;
     std::string words = to_text(status.state);
     if (status.state == RunState::failed && status.exit_code)
-        words += concat(" (", *status.exit_code, ")");
-    return concat("<span class=\"state",
-                  is_good  ? " good"
-                  : is_bad ? " bad"
-                           : "",
-                  "\">", escaped(words), "</span>");
+        words += format_text(" ({})", *status.exit_code);
+    return format_text("<span class=\"state{}\">{}</span>",
+                       is_good  ? " good"
+                       : is_bad ? " bad"
+                                : "",
+                       escaped(words));
 }
 
 std::string summary_tiles(const RunStory& run) {
     std::string tiles;
-    for (const Tile& tile : {steps_tile(run), loss_tile(run.metrics), evaluation_tile(run.metrics),
-                             speed_tile(run.metrics), memory_tile(run.metrics), time_tile(run),
-                             checkpoint_tile(run), attempt_tile(run)})
+    for (const Tile& tile :
+         {steps_tile(run), loss_tile(run.metrics), evaluation_tile(run.metrics),
+          speed_tile(run.metrics), memory_tile(run.metrics), time_tile(run), checkpoint_tile(run),
+          attempt_tile(run), expert_tile(run.metrics, "Busiest expert", "expert_load_max"),
+          expert_tile(run.metrics, "Least busy expert", "expert_load_min")})
         if (!tile.name.empty())
-            tiles += concat("<div class=\"tile\">", text_in("span", tile.name),
-                            text_in("b", tile.value), text_in("span", tile.remark), "</div>\n");
+            tiles += format_text("<div class=\"tile\">{}{}{}</div>\n", text_in("span", tile.name),
+                                 text_in("b", tile.value), text_in("span", tile.remark));
     return element("div", "class=\"tiles\"", "\n" + tiles) + "\n";
 }
 

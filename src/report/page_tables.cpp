@@ -11,7 +11,7 @@ namespace ringshard::report {
 namespace {
 
 std::string marked(const char* look, const std::string& text) {
-    return element("td", concat("class=\"", look, "\""), escaped(text));
+    return element("td", format_text("class=\"{}\"", look), escaped(text));
 }
 
 // --- checkpoints
@@ -31,12 +31,12 @@ std::string describe_saves(const MetricsLog& metrics) {
     if (stalls.empty()) return {};
     const auto seconds = values_of(metrics, "save_s");
     std::string text =
-        concat(stalls.size(), stalls.size() == 1 ? " save" : " saves",
-               ": training stood still for ", duration_text(median_of(stalls)),
-               " in the median and ", duration_text(std::ranges::max(stalls)), " at most");
+        format_text("{}{}: training stood still for {} in the median and {} at most", stalls.size(),
+                    stalls.size() == 1 ? " save" : " saves", duration_text(median_of(stalls)),
+                    duration_text(std::ranges::max(stalls)));
     if (!seconds.empty())
-        text +=
-            concat("; it was durable after ", duration_text(median_of(seconds)), " in the median");
+        text += format_text("; it was durable after {} in the median",
+                            duration_text(median_of(seconds)));
     return text_in("p", text + ".");
 }
 
@@ -102,7 +102,7 @@ std::string events(const RunStory& run) {
                               marked(look_of(event.weight), event.what), long_cell(event.detail)});
     }
     const std::string left_out =
-        first == 0 ? "" : text_in("p", concat("The last ", most, " of ", run.events.size(), "."));
+        first == 0 ? "" : text_in("p", format_text("The last {} of {}.", most, run.events.size()));
     return left_out + markup(table);
 }
 
@@ -113,12 +113,14 @@ std::string settings(const RunRecord& record) {
     std::string out;
     if (!here.rows.empty()) out += markup(here);
     if (!by_profile.rows.empty())
-        out += folded(concat(by_profile.rows.size(), " from the profile"), markup(by_profile));
+        out +=
+            folded(format_text("{} from the profile", by_profile.rows.size()), markup(by_profile));
     if (!others.rows.empty())
-        out += folded(concat(others.rows.size(), " more, at their defaults"), markup(others));
+        out +=
+            folded(format_text("{} more, at their defaults", others.rows.size()), markup(others));
     std::string versions;
     for (const auto& [name, version] : record.versions)
-        versions += concat(versions.empty() ? "" : ", ", name, " ", version);
+        versions += format_text("{}{} {}", versions.empty() ? "" : ", ", name, version);
     if (!versions.empty()) out += element("p", "class=\"soft\"", escaped("Ran with " + versions));
     return out + "\n";
 }

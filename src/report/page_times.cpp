@@ -25,7 +25,7 @@ Series series(const MetricsLog& metrics, const Kind& kind, const char* ending) {
 
 // Charts the seconds of a kind on the slowest, the median and the fastest rank.
 Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
-    Chart chart{.key = concat(kind.name, "_s"),
+    Chart chart{.key = format_text("{}_s", kind.name),
                 .title = kind.title,
                 .counting = Counting::seconds,
                 .begins_at_0 = true};
@@ -42,21 +42,21 @@ Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
 std::string slowest_rank(const MetricsLog& metrics, const Kind& kind) {
     std::map<int64_t, int64_t> times;
     int64_t num_lines = 0;
-    for (const double rank : values_of(metrics, concat(kind.name, "_rank"))) {
+    for (const double rank : values_of(metrics, format_text("{}_rank", kind.name))) {
         ++times[std::llround(rank)];
         ++num_lines;
     }
     if (times.empty()) return {};
     const auto most = std::ranges::max_element(
         times, {}, [](const auto& rank_and_times) { return rank_and_times.second; });
-    return concat(most->first, " (", 100 * most->second / num_lines, "%)");
+    return format_text("{} ({}%)", most->first, 100 * most->second / num_lines);
 }
 
 std::string table_of_ranks(const MetricsLog& metrics) {
     HtmlTable table{{"Over all lines", "Median rank", "Slowest rank", "Mostly rank"}, {}};
     for (const Kind& kind : kinds) {
-        const auto medians = values_of(metrics, concat(kind.name, "_median_s"));
-        const auto longest = values_of(metrics, concat(kind.name, "_s"));
+        const auto medians = values_of(metrics, format_text("{}_median_s", kind.name));
+        const auto longest = values_of(metrics, format_text("{}_s", kind.name));
         if (longest.empty()) continue;
         table.rows.push_back({cell(kind.title),
                               number_cell(medians.empty() ? "" : duration_text(median_of(medians))),
@@ -89,8 +89,9 @@ std::string times_of_several(Stories runs) {
     const Axis steps = steps_of_runs(runs);
     std::string figures;
     for (const Kind& kind : kinds) {
-        const Chart chart = chart_of_runs(runs, {concat(kind.title, ", slowest rank"),
-                                                 concat(kind.name, "_s"), Counting::seconds});
+        const Chart chart =
+            chart_of_runs(runs, {format_text("{}, slowest rank", kind.title),
+                                 format_text("{}_s", kind.name), Counting::seconds});
         if (!chart.is_empty()) figures += figure(chart, steps);
     }
     return figures.empty() ? "" : in_columns(figures);

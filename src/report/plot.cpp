@@ -87,9 +87,11 @@ std::string draw_legend(const std::vector<MetricsLog>& runs, double& y) {
     for (size_t run = 0; run < runs.size(); ++run) {
         const std::string name = shortened(runs[run].name);
         const double length = make_room(name);
-        out += concat("<g><title>", escaped(runs[run].name), "</title><path class=\"line ",
-                      color_of(run), "\"", dashes_of(run), " d=\"M", place(x), " ", place(y - 4),
-                      "h26\"/>\n", text_at(x + 34, y, "", name), "</g>\n");
+        out += format_text(
+            "<g><title>{}</title><path class=\"line {}\"{} d=\"M{} {}h26\"/>\n"
+            "{}</g>\n",
+            escaped(runs[run].name), color_of(run), dashes_of(run), place(x), place(y - 4),
+            text_at(x + 34, y, "", name));
         x += length;
     }
     const bool has_dots = std::ranges::any_of(
@@ -127,14 +129,17 @@ std::string draw_svg(const std::vector<MetricsLog>& runs, LossScale scale, Subje
     const double num_rows =
         std::ceil(static_cast<double>(charts.size()) / static_cast<double>(num_columns));
     const double height = top + num_rows * panel_height + margin;
-    return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", place(width), " ",
-                  place(height), "\" width=\"", place(width), "\" height=\"", place(height),
-                  "\" role=\"img\">\n<title>", is_plan ? "Plans over ranks" : "Metrics over steps",
-                  "</title>\n<style>", svg_style(),
-                  "</style>\n<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n", content,
-                  text_at(width / 2, height - 12, "class=\"label\" text-anchor=\"middle\"",
-                          is_plan ? "ranks" : "step"),
-                  "</svg>\n");
+    return format_text(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{}\" "
+        "height=\"{}\" role=\"img\">\n"
+        "<title>{}</title>\n"
+        "<style>{}</style>\n"
+        "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n"
+        "{}{}</svg>\n",
+        place(width), place(height), place(width), place(height),
+        is_plan ? "Plans over ranks" : "Metrics over steps", svg_style(), content,
+        text_at(width / 2, height - 12, "class=\"label\" text-anchor=\"middle\"",
+                is_plan ? "ranks" : "step"));
 }
 
 }  // namespace ringshard::report

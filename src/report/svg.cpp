@@ -32,12 +32,12 @@ text{fill:#e6edf3}.label{fill:#9aa4af}.page{fill:#12161c}.grid{stroke:#262d36}.f
 })css";
 }
 
-std::string color_of(size_t run) { return concat("c", run % num_colors); }
+std::string color_of(size_t run) { return format_text("c{}", run % num_colors); }
 
 std::string dashes_of(size_t run) {
     static constexpr std::array<const char*, 4> patterns{"", "6 4", "2 4", "9 3 2 3"};
     const char* const pattern = patterns[run / num_colors % patterns.size()];
-    return *pattern == '\0' ? "" : concat(" stroke-dasharray=\"", pattern, "\"");
+    return *pattern == '\0' ? "" : format_text(" stroke-dasharray=\"{}\"", pattern);
 }
 
 std::string escaped(const std::string& text) {
@@ -62,18 +62,18 @@ std::string escaped(const std::string& text) {
 std::string place(double coordinate) { return shortest(std::round(coordinate * 100) / 100); }
 
 std::string text_at(double x, double y, const char* attributes, const std::string& text) {
-    return concat("<text x=\"", place(x), "\" y=\"", place(y), "\" ", attributes, ">",
-                  escaped(text), "</text>\n");
+    return format_text("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", place(x), place(y), attributes,
+                       escaped(text));
 }
 
 std::string line_at(double x1, double y1, double x2, double y2, const char* name) {
-    return concat("<line x1=\"", place(x1), "\" y1=\"", place(y1), "\" x2=\"", place(x2),
-                  "\" y2=\"", place(y2), "\" class=\"", name, "\"/>\n");
+    return format_text("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" class=\"{}\"/>\n", place(x1),
+                       place(y1), place(x2), place(y2), name);
 }
 
 std::string dot_at(double x, double y, double radius, const char* name, size_t run) {
-    return concat("<circle cx=\"", place(x), "\" cy=\"", place(y), "\" r=\"", place(radius),
-                  "\" class=\"", name, " ", color_of(run), "\"/>\n");
+    return format_text("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" class=\"{} {}\"/>\n", place(x),
+                       place(y), place(radius), name, color_of(run));
 }
 
 }  // namespace ringshard::report

@@ -76,8 +76,8 @@ std::string event(double wall_time, int64_t step, const std::string& content) {
 std::string tensorboard_tag(std::string_view key) {
     for (const std::string_view part : {"eval", "test"})
         if (key.starts_with(part) && key.substr(part.size()).starts_with('_'))
-            return concat(part, '/', key.substr(part.size() + 1));
-    return concat("train/", key);
+            return format_text("{}/{}", part, key.substr(part.size() + 1));
+    return format_text("train/{}", key);
 }
 
 Expected<TensorBoardFile> TensorBoardFile::create(const std::filesystem::path& folder,
@@ -86,7 +86,8 @@ Expected<TensorBoardFile> TensorBoardFile::create(const std::filesystem::path& f
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error)
-        return Failure{ExitCode::io, concat(folder.string(), " cannot be made: ", error.message())};
+        return Failure{ExitCode::io,
+                       format_text("{} cannot be made: {}", folder.string(), error.message())};
     const auto path = folder / concat("events.out.tfevents.", std::setfill('0'), std::setw(10),
                                       static_cast<int64_t>(wall_time), ".", host, ".", getpid());
     auto opened = File::open(path, O_WRONLY | O_CREAT | O_TRUNC);

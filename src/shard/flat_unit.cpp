@@ -7,6 +7,7 @@
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/text.hpp"
 
 namespace ringshard::shard {
 
@@ -29,10 +30,15 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
     : name_(std::move(name)), kind_(kind), module_(module) {
     groups_.resize(groups.size());
     begun_by_products_.resize(groups.size());
-    if (kind_.num_sections > 1) {
+    if (kind_.num_sections > 1)
         place_experts(groups, num_parts);
-        return;
-    }
+    else if (kind_.num_slices > 1)
+        place_slice(groups, num_parts);
+    else
+        place_all(groups, num_parts);
+}
+
+void FlatUnit::place_all(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
     size_t num_adapters = 1;
     for (const ParameterGroup& group : groups)
         if (kind_.role == Role::trained) num_adapters = std::max(num_adapters, group.adapter + 1);
@@ -43,10 +49,7 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
         size_ = round_up(size_, alignment * num_parts);
         update_ranges_.back().range.end = size_;
     }
-    if (kind_.form == Form::numbers || kind_.form == Form::wide) return;
-    place_in_four_bits(kind_.form == Form::nf4 ? Nf4Layout::Scales::plain
-                                               : Nf4Layout::Scales::nested);
-    size_ = round_up(size_, alignment * num_parts);
+    place_in_four_bits(num_parts);
 }
 
 FlatUnit::UpdateKind FlatUnit::kind_of(const ParameterGroup& group) {
@@ -57,7 +60,7 @@ FlatUnit::UpdateKind FlatUnit::kind_of(const ParameterGroup& group) {
 
 bool FlatUnit::is_of_this_kind(const ParameterGroup& group) const {
     return group.role == kind_.role && group.form == kind_.form &&
-           group.is_of_experts == (kind_.num_sections > 1);
+           group.is_of_experts == kind_.is_of_experts();
 }
 
 void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t adapter) {
@@ -88,58 +91,73 @@ void FlatUnit::add_tensor(const ParameterGroup& group, const TensorSpec& spec, s
 
 // Every section is filled up by itself, so that its parts are equal too.
 void FlatUnit::place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
-    const auto sections = static_cast<size_t>(kind_.num_sections);
-    for (size_t section = 0; section < sections; ++section) {
+    for (int64_t section = 0; section < kind_.num_sections; ++section) {
         const int64_t begin = size_;
         for (size_t g = 0; g < groups.size(); ++g) {
             if (!is_of_this_kind(groups[g])) continue;
             size_ = round_up(size_, alignment);
-            place_in_section(g, groups[g], section, begin);
+            place_part(g, groups[g], {section, kind_.num_sections, section == 0}, begin);
         }
         size_ = begin + round_up(size_ - begin, alignment * num_parts / kind_.num_sections);
     }
     all_decays();
 }
 
-void FlatUnit::place_in_section(size_t g, const ParameterGroup& group, size_t section,
-                                int64_t begin) {
-    const int64_t sections = kind_.num_sections;
+void FlatUnit::place_slice(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+        if (!is_of_this_kind(groups[g])) continue;
+        size_ = round_up(size_, alignment);
+        place_part(g, groups[g], {kind_.slice, kind_.num_slices, true}, 0);
+    }
+    size_ = round_up(size_, alignment * num_parts);
+    all_decays();
+    place_in_four_bits(num_parts);
+}
+
+void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& part, int64_t begin) {
     const TensorSpec& first = group.tensors.front();
     const bool is_one = group.tensors.size() == 1;
     const int64_t whole = is_one ? first.shape.front() : std::ssize(group.tensors);
-    const int64_t count = whole / sections;
-    RINGSHARD_CHECK(count * sections == whole && kind_of(group) == UpdateKind::decaying, name_,
-                    ": ", first.name, " is not of experts that ", sections, " ranks share");
+    const int64_t count = whole / part.count;
+    RINGSHARD_CHECK(count * part.count == whole && kind_of(group) == UpdateKind::decaying,
+                    "{}: {} is not of experts in {} equal parts", name_, first.name, part.count);
     PlacedGroup& placed = groups_[g];
     if (is_one) {
         const int64_t size = num_elements(first.shape);
-        if (section == 0) {
+        if (part.is_first) {
             placed = {size_ - begin, first.shape, tensors_.size(), 1};
             placed.shape[0] = count;
-            tensors_.push_back({first, group.initial, size_, size});
+            tensors_.push_back({.spec = first,
+                                .initial = group.initial,
+                                .offset = size_,
+                                .size = size,
+                                .begins_before = part.number > 0});
         }
-        placements_.push_back({placed.first_tensor, size / sections * narrow<int64_t>(section),
-                               size_, size / sections});
-        size_ += size / sections;
+        placements_.push_back(
+            {placed.first_tensor, size / part.count * part.number, size_, size / part.count});
+        size_ += size / part.count;
         return;
     }
     placed = {size_ - begin, first.shape, tensors_.size(), narrow<size_t>(count)};
     placed.shape[0] *= count;
-    const size_t from = section * narrow<size_t>(count);
+    const size_t from = narrow<size_t>(part.number * count);
     for (size_t t = from; t < from + narrow<size_t>(count); ++t)
         add_tensor(group, group.tensors[t], 0);
 }
 
 // The parts of the buffer begin with blocks, since the alignment is that of a block's codes.
-void FlatUnit::place_in_four_bits(Nf4Layout::Scales scales) {
+void FlatUnit::place_in_four_bits(int64_t num_parts) {
     static_assert(alignment == ops::nf4_block_bytes);
+    if (kind_.form == Form::numbers || kind_.form == Form::wide) return;
+    const auto scales =
+        kind_.form == Form::nf4 ? Nf4Layout::Scales::plain : Nf4Layout::Scales::nested;
     std::vector<int64_t> sizes;
     for (const PlacedTensor& tensor : tensors_) sizes.push_back(tensor.size);
     nf4_.emplace(scales, sizes);
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor)
         placements_[tensor].offset = tensors_[tensor].offset =
             nf4_->first_block(tensor) * ops::nf4_block;
-    size_ = nf4_->bytes();
+    size_ = round_up(nf4_->bytes(), alignment * num_parts);
     all_decays();
 }
 
@@ -163,8 +181,8 @@ std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
 }
 
 at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const {
-    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == section_size(), name_, ": a buffer of ",
-                    flat.numel(), " elements for ", section_size());
+    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == section_size(),
+                    "{}: a buffer of {} elements for {}", name_, flat.numel(), section_size());
     const PlacedGroup& placed = groups_.at(id.group);
     if (nf4_) return dense(flat, placed, type);
     return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
@@ -218,6 +236,12 @@ UnitTensors::Sum UnitTensors::sum(ParameterId id) const {
     return {part->unit->view(part->flat, id, part->type), begins};
 }
 
+UnitTensors UnitTensors::joined(const UnitTensors& others) const {
+    std::vector<Part> parts = parts_;
+    parts.insert(parts.end(), others.parts_.begin(), others.parts_.end());
+    return UnitTensors(std::move(parts));
+}
+
 void UnitTensors::begin_all() const {
     for (const Part& part : parts_)
         for (size_t group = 0; part.unbegun != nullptr && group < part.unbegun->size(); ++group)
@@ -235,8 +259,9 @@ void UnitLayout::freeze(const std::set<std::string>& names) {
     for (ParameterGroup& group : groups_) {
         const auto frozen = std::ranges::count_if(
             group.tensors, [&](const TensorSpec& tensor) { return names.contains(tensor.name); });
-        RINGSHARD_CHECK(frozen == 0 || frozen == std::ssize(group.tensors), module_name_,
-                        ": a group of tensors is frozen in part: ", group.tensors.front().name);
+        RINGSHARD_CHECK(frozen == 0 || frozen == std::ssize(group.tensors),
+                        "{}: a group of tensors is frozen in part: {}", module_name_,
+                        group.tensors.front().name);
         if (frozen > 0) group.role = Role::frozen;
     }
 }
@@ -248,16 +273,18 @@ void UnitLayout::set_form(Form form) {
             group.form = form;
 }
 
-std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module,
-                                         int64_t ranks_of_experts) const {
+std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module, int64_t ranks_of_experts,
+                                         int64_t slices_of_experts) const {
+    RINGSHARD_CHECK(ranks_of_experts == 1 || slices_of_experts == 1,
+                    "{}: ranks share the experts, so they are in no slices", module_name_);
     std::vector<ParameterGroup> groups = groups_;
-    if (ranks_of_experts == 1)
+    if (ranks_of_experts == 1 && slices_of_experts == 1)
         for (ParameterGroup& group : groups) group.is_of_experts = false;  // like the others
     std::vector<FlatUnit> units;
-    const auto add = [&](UnitKind kind, const char* ending) {
+    const auto add = [&](const UnitKind& kind, const std::string& ending) {
         const auto is_of_kind = [&](const ParameterGroup& group) {
-            return UnitKind{group.role, group.form, group.is_of_experts ? ranks_of_experts : 1} ==
-                   kind;
+            return group.role == kind.role && group.form == kind.form &&
+                   group.is_of_experts == kind.is_of_experts();
         };
         if (std::ranges::any_of(groups, is_of_kind))
             units.emplace_back(module_name_ + ending, groups, num_parts, kind, module);
@@ -268,9 +295,16 @@ std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module,
     add({Role::frozen, Form::wide}, " (in fp32)");
     add({Role::frozen, Form::nf4}, " (in four bits)");
     add({Role::frozen, Form::nested_nf4}, " (in four bits)");
-    if (ranks_of_experts == 1) return units;
-    add({Role::trained, Form::numbers, ranks_of_experts}, " (experts)");
-    add({Role::frozen, Form::numbers, ranks_of_experts}, " (frozen experts)");
+    if (ranks_of_experts > 1) {
+        add({Role::trained, Form::numbers, ranks_of_experts}, " (experts)");
+        add({Role::frozen, Form::numbers, ranks_of_experts}, " (frozen experts)");
+    }
+    for (int64_t slice = 0; slices_of_experts > 1 && slice < slices_of_experts; ++slice) {
+        const std::string name = format_text(" (slice {} of its experts)", slice);
+        add({Role::trained, Form::numbers, 1, slice, slices_of_experts}, name);
+        for (const Form form : {Form::numbers, Form::nf4, Form::nested_nf4})
+            add({Role::frozen, form, 1, slice, slices_of_experts}, name);
+    }
     return units;
 }
 

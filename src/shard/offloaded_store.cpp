@@ -22,8 +22,8 @@ public:
             for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
                 const int64_t before = chunks[chunk].range.begin - chunks.shard(unit).begin;
                 offsets_.push_back(offset + before * element_bytes);
-                RINGSHARD_CHECK(offsets_.back() % offload::page_bytes == 0, "chunk ", chunk,
-                                " does not begin at a page");
+                RINGSHARD_CHECK(offsets_.back() % offload::page_bytes == 0,
+                                "chunk {} does not begin at a page", chunk);
             }
         }
     }
@@ -100,7 +100,7 @@ private:
         if (auto found = reads.extract(key)) offload_store_.wait(found.mapped().transfer);
     }
 
-    // A read sees what was written before it.
+    // A read returns the bytes of earlier writes.
     void end_writes(size_t first_chunk, size_t end_chunk) {
         const auto concerns = [&](const Write& write) {
             return write.chunk >= first_chunk && write.chunk < end_chunk;

@@ -207,16 +207,17 @@ void Zero::gather(size_t unit) {
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
-// Gathers the other units of this module and those of the next one, and reads the unit after them.
+// Gathers the other units that come with this one and those of the next stage, and reads the unit
+// after them.
 void Zero::gather_ahead() {
-    int modules = 0;
+    int stages = 0;
     for (size_t next = place_; next < order_.size(); ++next) {
-        if (units_[order_[next]].module() != units_[order_[next - 1]].module()) ++modules;
-        if (modules <= 1)
+        if (!units_[order_[next]].comes_with(units_[order_[next - 1]])) ++stages;
+        if (stages <= 1)
             gather(order_[next]);
         else if (!states_[order_[next]].gathered)
             compute_shards(order_[next]).prefetch(order_[next]);
-        if (modules > 1) return;
+        if (stages > 1) return;
     }
 }
 
@@ -225,8 +226,8 @@ at::Tensor Zero::weights(size_t unit) {
         states_[unit].publication.wait();
         return states_[unit].whole_weights;
     }
-    RINGSHARD_CHECK(place_ < order_.size() && order_[place_] == unit, units_[unit].name(),
-                    " is out of turn");
+    RINGSHARD_CHECK(place_ < order_.size() && order_[place_] == unit, "{} is out of turn",
+                    units_[unit].name());
     gather(unit);
     states_[unit].gathered->arriving.wait();
     ++place_;
@@ -238,7 +239,7 @@ void Zero::release(size_t unit, NextUse next_use) {
     UnitState& state = states_[unit];
     const bool stays = next_use == NextUse::backward && cuts_.keeps_weights_after_forward;
     if (!cuts_.weights || stays) return;
-    RINGSHARD_CHECK(state.gathered, units_[unit].name(), " is released and was not gathered");
+    RINGSHARD_CHECK(state.gathered, "{} is released and was not gathered", units_[unit].name());
     state.gathered->arriving.wait();
     weight_buffers_.give_back(std::move(state.gathered->whole));
     state.gathered.reset();
@@ -291,7 +292,7 @@ void Zero::refresh_compute_weights() {
 
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         UnitState& state = states_[unit];
-        RINGSHARD_CHECK(!state.gathered, units_[unit].name(), " still holds its old weights");
+        RINGSHARD_CHECK(!state.gathered, "{} still holds its old weights", units_[unit].name());
         const bool is_whole_already = !is_trained(unit) && frozen_are_whole_;
         if (cuts_.optimizer && !cuts_.weights && !is_whole_already)
             state.publication =

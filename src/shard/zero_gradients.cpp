@@ -11,7 +11,7 @@
 namespace ringshard::shard {
 
 UnitTensors::Part Zero::unbegun_gradients(size_t unit) {
-    RINGSHARD_CHECK(is_trained(unit), units_[unit].name(), " is frozen and has no gradient");
+    RINGSHARD_CHECK(is_trained(unit), "{} is frozen and has no gradient", units_[unit].name());
     UnitState& state = states_[unit];
     if (!state.whole_gradient.defined()) {
         state.whole_gradient =
@@ -45,9 +45,9 @@ at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
 
 void Zero::reduce(size_t unit) {
     if (!cuts_.gradients && !is_last_micro_batch_) return;
-    // The reductions of one module overlap with the backward pass of the next one.
-    while (!reductions_.empty() &&
-           units_[reductions_.front().unit].module() != units_[unit].module())
+    // The reductions of one module, or slice of experts, overlap with the backward pass of the
+    // next.
+    while (!reductions_.empty() && !units_[reductions_.front().unit].comes_with(units_[unit]))
         finish_oldest_reduction();
     start_reduction(unit);
 }
@@ -149,8 +149,8 @@ void Zero::finish_gradients() {
         finish_oldest_reduction();
     }
     for (size_t unit = 0; unit < units_.size(); ++unit)
-        RINGSHARD_CHECK(!is_trained(unit) || states_[unit].has_gradient, units_[unit].name(),
-                        " has the gradient of an earlier step");
+        RINGSHARD_CHECK(!is_trained(unit) || states_[unit].has_gradient,
+                        "{} has the gradient of an earlier step", units_[unit].name());
     if (cuts_.optimizer) sum_other_copies();
 }
 

@@ -13,19 +13,23 @@ AdapterLogs::AdapterLogs(const Trainer& trainer, const comm::Group& world,
     }
 }
 
-std::optional<comm::AgreedFailure> AdapterLogs::begin() {
+std::optional<comm::AgreedFailure> AdapterLogs::begin(
+    const std::function<void(size_t, const MetricsLine&)>& show) {
     if (adapters_.empty()) return std::nullopt;
     std::optional<Failure> failure;
-    for (OfAdapter& adapter : adapters_) {
+    for (size_t number = 0; number < adapters_.size(); ++number) {
         if (!world_.is_root() || failure) continue;
+        OfAdapter& adapter = adapters_[number];
         std::error_code error;
         std::filesystem::create_directories(adapter.folder, error);
         if (error)
-            failure = Failure{ExitCode::io, concat(adapter.folder.string(),
-                                                   " cannot be made: ", error.message())};
+            failure = Failure{ExitCode::io, format_text("{} cannot be made: {}",
+                                                        adapter.folder.string(), error.message())};
         else
-            failure =
-                adapter.file.clean([&](const MetricsLine& line) { adapter.history.add(line); });
+            failure = adapter.file.clean([&](const MetricsLine& line) {
+                adapter.history.add(line);
+                show(number, line);
+            });
         adapter.operations = adapter.history.total_flos();
     }
     return comm::first_failure(world_, failure);
@@ -60,23 +64,25 @@ std::optional<Failure> AdapterLogs::record_steps(OfAdapter& adapter, const Usage
     return world_.is_root() ? record(adapter, line) : std::nullopt;
 }
 
-std::optional<comm::AgreedFailure> AdapterLogs::write_steps(const Usage& usage) {
-    if (adapters_.empty()) return std::nullopt;
+std::optional<comm::AgreedFailure> AdapterLogs::write_steps(const std::vector<size_t>& adapters,
+                                                            const Usage& usage) {
+    if (adapters.empty()) return std::nullopt;
     std::optional<Failure> failure;
-    for (OfAdapter& adapter : adapters_)
-        if (auto mine = record_steps(adapter, usage); !failure) failure = std::move(mine);
+    for (const size_t adapter : adapters)
+        if (auto mine = record_steps(adapters_[adapter], usage); !failure)
+            failure = std::move(mine);
     return comm::first_failure(world_, failure);
 }
 
-std::optional<comm::AgreedFailure> AdapterLogs::write_evaluation(size_t number,
-                                                                 const EvaluationNumbers& numbers) {
-    OfAdapter& adapter = adapters_[number];
+MetricsLine AdapterLogs::line_of(size_t number, const EvaluationNumbers& numbers) const {
     const checkpoint::Progress& progress = trainer_.progress();
-    const int64_t num_tokens = progress.adapters[number].num_tokens;
+    return evaluation_line(progress.step, adapters_[number].epoch,
+                           progress.adapters[number].num_tokens, numbers);
+}
+
+std::optional<comm::AgreedFailure> AdapterLogs::write(size_t number, const MetricsLine& line) {
     std::optional<Failure> failure;
-    if (world_.is_root())
-        failure =
-            record(adapter, evaluation_line(progress.step, adapter.epoch, num_tokens, numbers));
+    if (world_.is_root()) failure = record(adapters_[number], line);
     return comm::first_failure(world_, failure);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "log_history.hpp"
@@ -19,14 +20,17 @@ public:
     // `trainer` must outlive it.
     AdapterLogs(const Trainer& trainer, const comm::Group& world, const checkpoint::Store& store);
 
-    // Makes the folders, and takes out lines that this attempt does not build on.
-    std::optional<comm::AgreedFailure> begin();
+    // Makes the folders, takes out lines that this attempt does not build on, and shows the others
+    // on rank 0.
+    std::optional<comm::AgreedFailure> begin(
+        const std::function<void(size_t adapter, const MetricsLine&)>& show);
     void add(const StepNumbers& numbers);
-    // The lines of the steps since the last ones.
-    std::optional<comm::AgreedFailure> write_steps(const Usage& usage);
-    // The line of an evaluation.
-    std::optional<comm::AgreedFailure> write_evaluation(size_t adapter,
-                                                        const EvaluationNumbers& numbers);
+    // The lines of the steps since the last ones, of some adapters.
+    std::optional<comm::AgreedFailure> write_steps(const std::vector<size_t>& adapters,
+                                                   const Usage& usage);
+    // Returns the line of an evaluation after the last step.
+    MetricsLine line_of(size_t adapter, const EvaluationNumbers& numbers) const;
+    std::optional<comm::AgreedFailure> write(size_t adapter, const MetricsLine& line);
     // The last line of an adapter, after its last step.
     std::optional<comm::AgreedFailure> write_end(size_t adapter, const Usage& usage);
 
@@ -34,6 +38,7 @@ public:
     // cut off left them. Collective over the world.
     std::vector<size_t> cut_off_at(int64_t step) const;
     const std::filesystem::path& folder(size_t adapter) const { return adapters_[adapter].folder; }
+    const LogHistory& history(size_t adapter) const { return adapters_[adapter].history; }
 
 private:
     struct OfAdapter {

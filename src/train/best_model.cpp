@@ -1,4 +1,5 @@
 #include "best_model.hpp"
+#include "ringshard/config/config.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,12 @@
 #include <set>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
 #include "ringshard/train/metrics.hpp"
+
+namespace ringshard::config {
+struct Config;
+struct EvaluationSettings;
+}  // namespace ringshard::config
 
 namespace ringshard::train {
 

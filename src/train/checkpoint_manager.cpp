@@ -33,11 +33,10 @@ bool CheckpointManager::copy_fits(checkpoint::Contents contents) {
     const bool fits = static_cast<double>(missing_here) <= usable * free;
     const bool fits_everywhere = parts_.world.all(missing_here == 0 || fits);
     if (!fits_everywhere)
-        log_.say(concat("note: a copy of the state does not fit into the memory of every host (",
-                        human_bytes(static_cast<double>(missing_here)), " beside ",
-                        human_bytes(free),
-                        " that are free here): this checkpoint is written in parts, and training "
-                        "waits for it"));
+        log_.say(format_text(
+            "note: a copy of the state does not fit into the memory of every host ({} beside {} "
+            "that are free here): this checkpoint is written in parts, and training waits for it",
+            human_bytes(static_cast<double>(missing_here)), human_bytes(free)));
     return fits_everywhere;
 }
 
@@ -90,15 +89,18 @@ std::optional<comm::AgreedFailure> CheckpointManager::report(const checkpoint::S
     if (outcome.failure->code() != ExitCode::io) return outcome.failure;
     const int64_t most = parts_.settings.max_failed_saves;
     const std::string what =
-        concat("the save of step ", outcome.step, " failed: ", outcome.failure->message());
-    if (const auto failure =
-            log_.write(line, concat("warning: ", what, "; training goes on, and the run ends if ",
-                                    most, " in a row fail (", failed_in_a_row_, " so far)")))
+        format_text("the save of step {} failed: {}", outcome.step, outcome.failure->message());
+    if (const auto failure = log_.write(
+            line,
+            format_text(
+                "warning: {}; training goes on, and the run ends if {} in a row fail ({} so far)",
+                what, most, failed_in_a_row_)))
         return failure;
     if (failed_in_a_row_ < most) return std::nullopt;
     return comm::found_by_all(
-        {ExitCode::io, concat("max_failed_saves = ", most, ": so many saves failed in a row; ",
-                              what, ". Make room in output_dir, or name another one")});
+        {ExitCode::io, format_text("max_failed_saves = {}: so many saves failed in a row; {}. Make "
+                                   "room in output_dir, or name another one",
+                                   most, what)});
 }
 
 }  // namespace ringshard::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "best_model.hpp"
+#include "ringshard/config/evaluation_settings.hpp"
 
 namespace ringshard::train {
 

@@ -1,18 +1,28 @@
 #include "evaluations.hpp"
 
-#include "event_schedule.hpp"
 #include "summary.hpp"
 
 namespace ringshard::train {
 
-bool Evaluations::take(const MetricsLine& line) {
-    early_stopping_.take(line, best_);
-    return best_.consider(line);
+void Evaluations::share_end() {
+    const bool stops = parts_.world.is_root() && of_model_.early_stopping.asks_to_stop();
+    stops_early_ = parts_.world.maximum(stops ? 1 : 0) == 1;
 }
 
-void Evaluations::share_end() {
-    const bool stops = parts_.world.is_root() && early_stopping_.asks_to_stop();
-    stops_early_ = parts_.world.maximum(stops ? 1 : 0) == 1;
+std::vector<BestModel> Evaluations::all_best() const {
+    if (of_adapters_.empty()) return {of_model_.best};
+    std::vector<BestModel> all;
+    for (const Standing& standing : of_adapters_) all.push_back(standing.best);
+    return all;
+}
+
+void Evaluations::say_stop(const std::string& what, int64_t num_steps, const Standing& standing,
+                           Log& log) const {
+    log.say(
+        format_text("{}early stopping after step {} of {}: early_stopping_patience is {}, and {} "
+                    "was not better than before for as many evaluations",
+                    what, parts_.trainer.progress().step, num_steps,
+                    *standing.early_stopping.patience(), standing.best.metric()));
 }
 
 EvaluationNumbers Evaluations::evaluate(const Evaluator& evaluator) const {
@@ -26,26 +36,21 @@ EvaluationNumbers Evaluations::evaluate(const Evaluator& evaluator) const {
     return numbers;
 }
 
-std::vector<size_t> Evaluations::due_adapters(const StepNumbers& numbers) const {
-    std::vector<size_t> due;
-    for (size_t adapter = 0; adapter < numbers.adapters.size(); ++adapter) {
-        const StepNumbers& mine = numbers.adapters[adapter];
-        if (mine.step == 0) continue;  // it has ended
-        const EventSchedule events(parts_.config, parts_.trainer.num_steps_of(adapter));
-        const bool ends_epoch = parts_.trainer.is_at_epoch_end_of(adapter);
-        if (events.after(mine.step, mine.epoch, ends_epoch).evaluate) due.push_back(adapter);
-    }
-    return due;
-}
-
-std::optional<comm::AgreedFailure> Evaluations::run_adapters(const std::vector<size_t>& adapters,
-                                                             Log& log, AdapterLogs& logs) {
-    if (adapters.empty()) return std::nullopt;
+comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters, Log& log,
+                                             AdapterLogs& logs) {
+    if (adapters.empty()) return false;
     EvaluationNumbers means;
     const auto count = static_cast<double>(adapters.size());
-    for (const size_t adapter : adapters) {
+    std::vector<int64_t> found(1 + adapters.size());  // a better one; then those that stop
+    for (size_t i = 0; i < adapters.size(); ++i) {
+        const size_t adapter = adapters[i];
         const EvaluationNumbers mine = evaluate(parts_.evaluators[adapter]);
-        if (const auto failure = logs.write_evaluation(adapter, mine)) return failure;
+        const MetricsLine line = logs.line_of(adapter, mine);
+        if (parts_.world.is_root()) {
+            if (take(adapter, line)) found.front() = 1;
+            found[1 + i] = of_adapters_[adapter].early_stopping.asks_to_stop() ? 1 : 0;
+        }
+        if (const auto failure = logs.write(adapter, line)) return *failure;
         means.loss += mine.loss / count;
         means.entropy += mine.entropy / count;
         means.accuracy += mine.accuracy / count;
@@ -55,9 +60,20 @@ std::optional<comm::AgreedFailure> Evaluations::run_adapters(const std::vector<s
     }
     last_ = means;
     const checkpoint::Progress& progress = parts_.trainer.progress();
-    return log.write(
-        evaluation_line(progress.step, parts_.trainer.epochs_done(), progress.num_tokens, means),
-        evaluation_text(progress.step, means));
+    if (const auto failure = log.write(evaluation_line(progress.step, parts_.trainer.epochs_done(),
+                                                       progress.num_tokens, means),
+                                       evaluation_text(progress.step, means)))
+        return *failure;
+    found = parts_.world.maximum(std::move(found));
+    for (size_t i = 0; i < adapters.size(); ++i) {
+        const int64_t num_steps = parts_.trainer.num_steps_of(adapters[i]);
+        if (found[1 + i] == 0 || num_steps == progress.step) continue;
+        say_stop(format_text("adapter {}: ", parts_.trainer.name_of(adapters[i])), num_steps,
+                 of_adapters_[adapters[i]], log);
+        parts_.trainer.end_early(adapters[i]);
+        stops_early_ = parts_.trainer.num_steps() == progress.step;
+    }
+    return found.front() == 1;
 }
 
 comm::Agreed<bool> Evaluations::run(Log& log) {
@@ -68,7 +84,7 @@ comm::Agreed<bool> Evaluations::run(Log& log) {
     std::vector<int64_t> found{0, 0};
     if (parts_.world.is_root()) {
         found[0] = take(line) ? 1 : 0;
-        found[1] = early_stopping_.asks_to_stop() ? 1 : 0;
+        found[1] = of_model_.early_stopping.asks_to_stop() ? 1 : 0;
     }
     found = parts_.world.maximum(std::move(found));
     stops_early_ = found[1] == 1;
@@ -79,11 +95,7 @@ comm::Agreed<bool> Evaluations::run(Log& log) {
     }
     if (const auto failure = log.write(line, evaluation_text(progress.step, *last_), samples))
         return *failure;
-    if (stops_early_)
-        log.say(concat("early stopping after step ", progress.step, " of ",
-                       parts_.trainer.num_steps(), ": early_stopping_patience is ",
-                       *early_stopping_.patience(), ", and ", best_.metric(),
-                       " was not better than before for as many evaluations"));
+    if (stops_early_) say_stop("", parts_.trainer.num_steps(), of_model_, log);
     return found[0] == 1;
 }
 

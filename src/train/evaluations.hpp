@@ -4,6 +4,7 @@
 #include "best_model.hpp"
 #include "early_stopping.hpp"
 #include "log.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/train/training_loop.hpp"
 
 namespace ringshard::train {
@@ -13,35 +14,55 @@ class Evaluations {
 public:
     // `parts` must outlive it.
     explicit Evaluations(const RunParts& parts)
-        : parts_(parts), best_(parts.config.evaluation), early_stopping_(parts.config.evaluation) {}
+        : parts_(parts),
+          of_model_(parts.config.evaluation),
+          of_adapters_(parts.trainer.num_adapters(), of_model_) {}
 
     // Takes a line of metrics; returns true if it is an evaluation better than all before. On rank
     // 0.
-    bool take(const MetricsLine& line);
+    bool take(const MetricsLine& line) { return of_model_.take(line); }
+    // The same of one of the adapters that train together.
+    bool take(size_t adapter, const MetricsLine& line) { return of_adapters_[adapter].take(line); }
     // Tells all ranks whether the lines that rank 0 has taken end the run. Collective over the
     // world.
     void share_end();
     // Evaluates the model, generates the texts of eval_prompts, and writes both into the log.
     // Returns true if the model is better than all before. Collective over the world.
     comm::Agreed<bool> run(Log& log);
-    // Evaluates adapters that train together one after another, each on rows of its own. The line
-    // of the job has the means over them. Collective over the world.
-    std::optional<comm::AgreedFailure> run_adapters(const std::vector<size_t>& adapters, Log& log,
-                                                    AdapterLogs& logs);
-    // Returns the adapters whose own runs would evaluate after this step.
-    std::vector<size_t> due_adapters(const StepNumbers& numbers) const;
+    // Evaluates adapters that train together one after another, each on rows of its own, and ends
+    // those that do not improve, as early_stopping_patience has it. The line of the job has the
+    // means over them. Returns true if one of them is better than before. Collective over the
+    // world.
+    comm::Agreed<bool> run_adapters(const std::vector<size_t>& adapters, Log& log,
+                                    AdapterLogs& logs);
 
     bool stops_early() const { return stops_early_; }
-    const BestModel& best() const { return best_; }                          // on rank 0
-    const EarlyStopping& early_stopping() const { return early_stopping_; }  // on rank 0
+    // What the evaluations of a model, or of an adapter, say so far. On rank 0.
+    struct Standing {
+        explicit Standing(const config::EvaluationSettings& settings)
+            : best(settings), early_stopping(settings) {}
+        bool take(const MetricsLine& line) {
+            early_stopping.take(line, best);
+            return best.consider(line);
+        }
+        BestModel best;
+        EarlyStopping early_stopping;
+    };
+    // Of the model; of no evaluation where several adapters train together.
+    const Standing& of_model() const { return of_model_; }
+    const Standing& of_adapter(size_t adapter) const { return of_adapters_[adapter]; }
+    // Of the model, or of each of these adapters.
+    std::vector<BestModel> all_best() const;
     const std::optional<EvaluationNumbers>& last() const { return last_; }
 
 private:
     EvaluationNumbers evaluate(const Evaluator& evaluator) const;
+    void say_stop(const std::string& what, int64_t num_steps, const Standing& standing,
+                  Log& log) const;
 
     const RunParts& parts_;
-    BestModel best_;
-    EarlyStopping early_stopping_;
+    Standing of_model_;
+    std::vector<Standing> of_adapters_;
     bool stops_early_ = false;  // on all ranks
     std::optional<EvaluationNumbers> last_;
 };

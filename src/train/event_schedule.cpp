@@ -1,4 +1,5 @@
 #include "event_schedule.hpp"
+#include "ringshard/config/config.hpp"
 
 #include <algorithm>
 #include <cmath>

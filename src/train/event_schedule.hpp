@@ -1,6 +1,12 @@
 #pragma once
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/checkpoint_settings.hpp"
+#include "ringshard/config/evaluation_settings.hpp"
+#include "ringshard/config/logging_settings.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::train {
 

@@ -62,9 +62,10 @@ std::optional<Failure> Log::record(const MetricsLine& line,
             scalars.push_back({report::tensorboard_tag(name), number_in(line, name)});
     if (const auto failure = tensorboard_->add(static_cast<int64_t>(number_in(line, "step")),
                                                seconds_since_1970(), scalars)) {
-        progress_.say(concat("warning: ", failure->message,
-                             "; nothing more is written for TensorBoard in this attempt, and "
-                             "metrics.jsonl has all of it"));
+        progress_.say(
+            format_text("warning: {}; nothing more is written for TensorBoard in this attempt, and "
+                        "metrics.jsonl has all of it",
+                        failure->message));
         tensorboard_.reset();
     }
     return std::nullopt;
@@ -77,7 +78,7 @@ void Log::add(const StepNumbers& numbers) {
     progress_.step(numbers);
     for (const std::string& name : numbers.attention)
         if (attention_.insert(name).second)
-            progress_.say(concat("attention: ", name, ", from step ", numbers.step));
+            progress_.say(format_text("attention: {}, from step {}", name, numbers.step));
     if (numbers.is_skipped())
         progress_.say("warning: " + numbers.skipped_because + ". The step is skipped");
 }

@@ -76,13 +76,14 @@ MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::Optimizer& opt
 std::string describe_held(const shard::Zero& zero, const optim::Optimizer& optimizer) {
     const shard::Zero::Memory held = zero.memory();
     const auto text = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
-    return concat("This rank holds weights ", text(held.weights), ", gathered weights ",
-                  text(held.gathered), ", gradients ", text(held.gradients), ", optimizer state ",
-                  text(optimizer.memory()), ", messages ", text(held.communication),
-                  "; all else is activations. Lower per_device_train_batch_size or max_length, set "
-                  "gradient_checkpointing or activation_offloading, take a profile that cuts more "
-                  "(zero3) or more ranks (cp_size, sp_size), or offload_optimizer_device = cpu; "
-                  "`trainer plan --suggest` compares them");
+    return format_text(
+        "This rank holds weights {}, gathered weights {}, gradients {}, optimizer state {}, "
+        "messages {}; all else is activations. Lower per_device_train_batch_size or max_length, "
+        "set gradient_checkpointing or activation_offloading, take a profile that cuts more "
+        "(zero3) or more ranks (cp_size, sp_size), or offload_optimizer_device = cpu; `trainer "
+        "plan --suggest` compares them",
+        text(held.weights), text(held.gathered), text(held.gradients), text(optimizer.memory()),
+        text(held.communication));
 }
 
 void Usage::take_maxima(const MemoryByKind& mine, const comm::Group& world) {
@@ -177,7 +178,7 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"peak_memory_rank", usage.peak_memory_rank},
     };
     for (const MemoryKind& kind : memory_kinds)
-        line.emplace_back(concat("memory_", kind.name, "_bytes"), usage.memory.*kind.bytes);
+        line.emplace_back(format_text("memory_{}_bytes", kind.name), usage.memory.*kind.bytes);
     if (usage.memory.driver > 0) line.emplace_back("memory_driver_bytes", usage.memory.driver);
     if (usage.memory.host > 0) line.emplace_back("memory_host_bytes", usage.memory.host);
     add_spread(line, "compute", numbers.ranks, &RankTimes::compute, steps);

@@ -1,4 +1,5 @@
 #include "non_finite.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 #include <ATen/ops/isfinite.h>
 
@@ -43,7 +44,7 @@ std::string list_rows(const std::vector<int64_t>& rows) {
     std::vector<std::string> shown;
     for (size_t i = 0; i < std::min(most, rows.size()); ++i) shown.push_back(concat(rows[i]));
     return join(shown, ", ") +
-           (rows.size() > most ? concat(" and ", rows.size() - most, " more") : "");
+           (rows.size() > most ? format_text(" and {} more", rows.size() - most) : "");
 }
 
 }  // namespace
@@ -53,11 +54,13 @@ std::string first_non_finite_gradient(const shard::Zero& zero, const comm::Group
 }
 
 std::string describe(const NonFiniteStep& bad) {
-    return concat(
-        "step ", bad.step, bad.adapter.empty() ? "" : concat(" of adapter ", bad.adapter),
-        ": the loss is ", bad.loss, " and the norm of the gradient ", bad.grad_norm,
-        bad.tensor.empty() ? "" : concat("; the first bad gradient is that of ", bad.tensor),
-        "; rows of the step (from 0, as trainer inspect shows them): ", list_rows(bad.rows));
+    return format_text(
+        "step {}{}: the loss is {} and the norm of the gradient {}{}; rows of the step (from 0, as "
+        "trainer inspect shows them): {}",
+        bad.step, bad.adapter.empty() ? "" : format_text(" of adapter {}", bad.adapter), bad.loss,
+        bad.grad_norm,
+        bad.tensor.empty() ? "" : format_text("; the first bad gradient is that of {}", bad.tensor),
+        list_rows(bad.rows));
 }
 
 std::optional<Failure> fail_after_skipping(const config::TrainingSettings& settings,
@@ -66,12 +69,13 @@ std::optional<Failure> fail_after_skipping(const config::TrainingSettings& setti
     if (skips && in_a_row <= settings.max_skipped_steps) return std::nullopt;
     return Failure{
         ExitCode::bad_numbers,
-        concat(description,
-               skips
-                   ? concat(". That is ", in_a_row, " steps in a row, more than max_skipped_steps")
-                   : "",
-               ". The weights are as before this step, and nothing was saved since the last "
-               "checkpoint. Lower learning_rate, set max_grad_norm, or look at these rows")};
+        format_text(
+            "{}{}. The weights are as before this step, and nothing was saved since the last "
+            "checkpoint. Lower learning_rate, set max_grad_norm, or look at these rows",
+            description,
+            skips
+                ? format_text(". That is {} steps in a row, more than max_skipped_steps", in_a_row)
+                : "")};
 }
 
 }  // namespace ringshard::train

@@ -6,8 +6,11 @@
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/comm/group.hpp"
-#include "ringshard/config/training_settings.hpp"
 #include "ringshard/shard/zero.hpp"
+
+namespace ringshard::config {
+struct TrainingSettings;
+}
 
 namespace ringshard::train {
 

@@ -73,16 +73,16 @@ void Progress::step(const StepNumbers& numbers) {
     const bool is_last = numbers.step == num_steps_;
     if (!is_last && since_start_.seconds() < drawn_at_ + seconds_between_drawings) return;
     drawn_at_ = since_start_.seconds();
-    numbers_ = concat("loss ", fixed(numbers.loss, 4), "  ",
-                      with_thousands(tokens_per_second(numbers)), " tok/s");
+    numbers_ = format_text("loss {}  {} tok/s", fixed(numbers.loss, 4),
+                           with_thousands(tokens_per_second(numbers)));
     draw(numbers.step);
 }
 
 void Progress::draw(int64_t step) {
     const double share = static_cast<double>(step) / static_cast<double>(num_steps_);
     const std::string left = concat(std::setw(3), std::floor(100 * share), "% ");
-    const std::string right = concat(" ", step, "/", num_steps_, "  ", numbers_, "  eta ",
-                                     hours_minutes_seconds(seconds_left(step)));
+    const std::string right = format_text(" {}/{}  {}  eta {}", step, num_steps_, numbers_,
+                                          hours_minutes_seconds(seconds_left(step)));
     constexpr size_t longest_bar = 40;
     const size_t used = left.size() + right.size() + 3;
     const size_t width = terminal_width();
@@ -103,14 +103,14 @@ void Progress::erase() {
 void Progress::logged(const StepWindow::Summary& line) {
     if (is_live_) return;
     const StepNumbers& numbers = line.numbers;
-    std::cerr << concat("step ", numbers.step, '/', num_steps_, ' ',
-                        fixed(100.0 * static_cast<double>(numbers.step) /
-                                  static_cast<double>(num_steps_),
-                              1),
-                        "% loss ", fixed(numbers.loss, 4), " gnorm ", fixed(numbers.grad_norm, 3),
-                        " lr ", numbers.learning_rate, " tok/s ",
-                        with_thousands(tokens_per_second(numbers)), " eta ",
-                        hours_minutes_seconds(seconds_left(numbers.step)))
+    std::cerr << format_text("step {}/{} {}% loss {} gnorm {} lr {} tok/s {} eta {}", numbers.step,
+                             num_steps_,
+                             fixed(100.0 * static_cast<double>(numbers.step) /
+                                       static_cast<double>(num_steps_),
+                                   1),
+                             fixed(numbers.loss, 4), fixed(numbers.grad_norm, 3),
+                             numbers.learning_rate, with_thousands(tokens_per_second(numbers)),
+                             hours_minutes_seconds(seconds_left(numbers.step)))
               << std::endl;
 }
 

@@ -61,7 +61,7 @@ std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& 
     for (const auto& [chunks, shards] : weights)
         add_copies(copies, "weights", sums_of(shards, chunks), zero, of_shard);
     for (const optim::State& state : optimizer.states())
-        add_copies(copies, concat("numbers of the optimizer's ", state.name),
+        add_copies(copies, format_text("numbers of the optimizer's {}", state.name),
                    sums_of(*state.numbers, zero.chunks()), zero, of_shard);
     std::vector<int64_t> whole(zero.num_units());
     for (size_t unit = 0; unit < zero.num_units(); ++unit)
@@ -100,7 +100,7 @@ std::string name_the_odd(const Camps& camps, const std::vector<std::string>& hos
     for (const auto& [sum, ranks] : camps)
         if (!is_clear || sum != majority->first) odd.insert(ranks.begin(), ranks.end());
     std::vector<std::string> names;
-    for (const size_t rank : odd) names.push_back(concat("rank ", rank, " on ", hosts[rank]));
+    for (const size_t rank : odd) names.push_back(format_text("rank {} on {}", rank, hosts[rank]));
     return join(names, is_clear ? ", " : " or ");
 }
 
@@ -122,10 +122,10 @@ std::string find_odd_replica(const shard::Zero& zero, const optim::Optimizer& op
         for (const int64_t sum : copies.sums) of_units.push_back(concat(sum));
         const std::vector<std::string> details = world.gather(join(of_units, " "));
         const std::vector<std::string> hosts = world.gather(comm::host_name());
-        return concat(name_the_odd(camps, hosts), " holds other ", copies.what,
-                      " than its replicas, in ",
-                      unit_that_differs(zero, details[camps.begin()->second.front()],
-                                        details[std::next(camps.begin())->second.front()]));
+        return format_text("{} holds other {} than its replicas, in {}", name_the_odd(camps, hosts),
+                           copies.what,
+                           unit_that_differs(zero, details[camps.begin()->second.front()],
+                                             details[std::next(camps.begin())->second.front()]));
     }
     return {};
 }
@@ -148,12 +148,11 @@ std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
     if (odd.empty()) return std::nullopt;
     return comm::found_by_all(
         {ExitCode::bad_numbers,
-         concat("check_replicas_every: after step ", step, " ", odd,
-                ". Nothing computes this on purpose: suspect the memory or processor of that host. "
-                "What was saved after step ",
-                step - every,
-                " may hold it; go on from an earlier checkpoint with resume_from_checkpoint, "
-                "without that host")});
+         format_text(
+             "check_replicas_every: after step {} {}. Nothing computes this on purpose: suspect "
+             "the memory or processor of that host. Checkpoints after step {} may have the damage; "
+             "go on from an earlier checkpoint with resume_from_checkpoint, without that host",
+             step, odd, step - every)});
 }
 
 void corrupt_weights(const shard::Zero& zero, Faults::Corruption how) {

@@ -5,6 +5,7 @@
 
 #include "non_finite.hpp"
 #include "ringshard/base/mix.hpp"
+#include "ringshard/base/narrow.hpp"
 #include "ringshard/train/micro_batches.hpp"
 #include "shard_batch.hpp"
 #include "step_clock.hpp"
@@ -45,14 +46,21 @@ Trainer::RunningCurve::RunningCurve(const Curve& curve)
       loader(curve.loader),
       seed(mix_bits(static_cast<uint64_t>(curve.seed))),
       name(curve.name),
-      num_steps(count_steps(curve.settings, curve.loader.steps_per_epoch())),
+      planned_steps(count_steps(curve.settings, curve.loader.steps_per_epoch())),
+      num_steps(planned_steps),
       schedule(curve.settings, num_steps) {}
 
 Trainer::Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
-                 const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer)
-    : world_(world), mesh_(mesh), model_(model), zero_(zero), optimizer_(optimizer) {
-    RINGSHARD_CHECK(curves.size() == zero.num_adapters(), curves.size(), " curves for ",
-                    zero.num_adapters(), " adapters");
+                 const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer,
+                 std::optional<int64_t> adapters_at_a_time)
+    : world_(world),
+      mesh_(mesh),
+      model_(model),
+      zero_(zero),
+      optimizer_(optimizer),
+      adapters_at_a_time_(narrow<size_t>(adapters_at_a_time.value_or(std::ssize(curves)))) {
+    RINGSHARD_CHECK(curves.size() == zero.num_adapters(), "{} curves for {} adapters",
+                    curves.size(), zero.num_adapters());
     for (const Curve& curve : curves) curves_.emplace_back(curve);
 }
 
@@ -66,18 +74,30 @@ const Trainer::RunningCurve& Trainer::longest() const {
     return *std::ranges::max_element(curves_, {}, &RunningCurve::num_steps);
 }
 
+int64_t Trainer::planned_steps() const {
+    return std::ranges::max_element(curves_, {}, &RunningCurve::planned_steps)->planned_steps;
+}
+
 void Trainer::resume_from(const checkpoint::Progress& progress) {
     progress_ = progress;
     after_the_sums_ = {};
     RINGSHARD_CHECK(progress.step == 0 || progress.adapters.size() == num_adapters(),
-                    "the checkpoint is of ", progress.adapters.size(), " adapters");
+                    "the checkpoint is of {} adapters", progress.adapters.size());
     progress_.adapters.resize(num_adapters());
     for (size_t curve = 0; curve < curves_.size(); ++curve) {
         curves_[curve].skipped_in_a_row = 0;
         curves_[curve].num_tokens =
             is_joint() ? progress_.adapters[curve].num_tokens : progress_.num_tokens;
         curves_[curve].loader.go_to(is_joint() ? progress_.adapters[curve].data : progress_.data);
+        if (is_joint())
+            curves_[curve].num_steps =
+                progress_.adapters[curve].last_step.value_or(curves_[curve].planned_steps);
     }
+}
+
+void Trainer::end_early(size_t curve) {
+    curves_[curve].num_steps = progress_.step;
+    progress_.adapters.at(curve).last_step = progress_.step;
 }
 
 // Returns the rows of the current step, over all data ranks.
@@ -89,18 +109,31 @@ uint64_t Trainer::dropout_of_step(size_t curve) const {
     return mix_bits(curves_[curve].seed, static_cast<uint64_t>(progress_.step));
 }
 
-// Joins the micro-batches of all curves, number by number. An epoch's last step may have fewer
+// Joins micro-batch `number` of some curves; the others have no rows in it.
+data::FlatBatch Trainer::join(const std::vector<MicroBatches>& of_curves, size_t number,
+                              std::span<const size_t> some) const {
+    std::vector<data::AdapterBatch> parts;
+    for (size_t curve = 0; curve < of_curves.size(); ++curve)
+        parts.push_back({nullptr, dropout_of_step(curve)});
+    for (const size_t curve : some) parts[curve].batch = &of_curves[curve][number];
+    return data::join_batches(parts);
+}
+
+// Joins the micro-batches of the curves, number by number. An epoch's last step may have fewer
 // micro-batches of one curve than of another.
 MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
     size_t count = 0;
     for (const MicroBatches& batches : of_curves) count = std::max(count, batches.size());
     MicroBatches joined;
-    for (size_t i = 0; i < count; ++i) {
-        std::vector<data::AdapterBatch> parts;
+    for (size_t number = 0; number < count; ++number) {
+        std::vector<size_t> present;
         for (size_t curve = 0; curve < of_curves.size(); ++curve)
-            parts.push_back({i < of_curves[curve].size() ? &of_curves[curve][i] : nullptr,
-                             dropout_of_step(curve)});
-        joined.push_back(data::join_batches(parts));
+            if (number < of_curves[curve].size()) present.push_back(curve);
+        for (size_t first = 0; first < present.size(); first += adapters_at_a_time_)
+            joined.push_back(
+                join(of_curves, number,
+                     std::span(present).subspan(
+                         first, std::min(adapters_at_a_time_, present.size() - first))));
     }
     return joined;
 }
@@ -236,7 +269,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
         if (trains(curve)) of_curves[curve] = curves_[curve].loader.next_step();
     MicroBatches joined = is_joint() ? join(of_curves) : MicroBatches();
     MicroBatches& micro_batches = is_joint() ? joined : of_curves.front();
-    RINGSHARD_CHECK(!micro_batches.empty(), "step ", progress_.step + 1, " has no rows");
+    RINGSHARD_CHECK(!micro_batches.empty(), "step {} has no rows", progress_.step + 1);
     clock.has_rows();
     world_.flight_recorder().set_activity("forward and backward");
     // The divisor of every gradient has to be known before the first of them.
@@ -289,7 +322,8 @@ void Trainer::advance(const StepWork& work, StepNumbers& numbers) {
         curves_[curve].num_tokens += static_cast<int64_t>(work.curves[curve].counted_tokens);
         progress_.num_tokens += curves_[curve].num_tokens;
         if (!is_joint()) continue;
-        progress_.adapters[curve] = {curves_[curve].loader.state(), curves_[curve].num_tokens};
+        progress_.adapters[curve].data = curves_[curve].loader.state();
+        progress_.adapters[curve].num_tokens = curves_[curve].num_tokens;
         if (step >= curves_[curve].num_steps) continue;
         StepNumbers& mine = numbers.adapters[curve];
         mine.seconds = numbers.seconds;

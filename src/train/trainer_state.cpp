@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::train {
 

@@ -1,10 +1,12 @@
 #include "ringshard/train/training_loop.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "adapter_logs.hpp"
 #include "checkpoint_manager.hpp"
+#include "dues.hpp"
 #include "evaluations.hpp"
 #include "event_schedule.hpp"
 #include "load_best.hpp"
@@ -20,6 +22,7 @@
 #include "step_profile.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
+#include "write_adapter.hpp"
 #include "write_model.hpp"
 
 namespace ringshard::train {
@@ -34,7 +37,7 @@ class Run {
 public:
     explicit Run(RunParts parts)
         : parts_(std::move(parts)),
-          events_(parts_.config, parts_.trainer.num_steps()),
+          events_(parts_.config, parts_.trainer.planned_steps()),
           evaluations_(parts_),
           requests_(parts_.store.claim(), parts_.deadline, expected_save_seconds(parts_.zero),
                     parts_.world),
@@ -44,10 +47,11 @@ public:
           checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                         parts_.optimizer, parts_.free_host_memory},
                        log_, requests_),
-          profile_(parts_.config.logging,
-                   parts_.store.output_dir() / concat("profile-", parts_.store.attempt(), "-rank",
-                                                      parts_.world.rank(), ".json"),
-                   parts_.zero.device()) {}
+          profile_(
+              parts_.config.logging,
+              parts_.store.output_dir() / format_text("profile-{}-rank{}.json",
+                                                      parts_.store.attempt(), parts_.world.rank()),
+              parts_.zero.device()) {}
 
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
@@ -63,9 +67,17 @@ public:
 
 private:
     MemoryByKind memory() const;
+    bool is_joint() const { return parts_.trainer.num_adapters() > 0; }
     std::vector<size_t> all_adapters() const;
+    bool is_last_step_of_an_adapter() const {
+        return std::ranges::any_of(all_adapters(), [this](size_t adapter) {
+            return parts_.trainer.num_steps_of(adapter) == step();
+        });
+    }
     int64_t step() const { return parts_.trainer.progress().step; }
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
+    MaybeFailure write_lines(const Dues& due);
+    comm::Agreed<bool> evaluate(const Dues& due);
     MaybeFailure stop_or_save(const ControlFlags& flags, const Due& due, bool found_best);
     MaybeFailure start_save(checkpoint::Contents contents);
     MaybeFailure save_for_good();
@@ -87,8 +99,9 @@ private:
 };
 
 MaybeFailure Run::begin() {
-    if (const auto failure = log_.begin(
-            parts_.peak_operations, [this](const MetricsLine& line) { evaluations_.take(line); }))
+    if (const auto failure = log_.begin(parts_.peak_operations, [this](const MetricsLine& line) {
+            if (!is_joint()) evaluations_.take(line);
+        }))
         return failure;
     evaluations_.share_end();
     if (parts_.config.evaluation.early_stopping_patience &&
@@ -102,13 +115,15 @@ MaybeFailure Run::begin() {
             "note: check_replicas_every has nothing to compare: no two ranks of this layout "
             "hold the same numbers");
     totals_.first_step = step();
-    if (const auto failure = adapter_logs_.begin()) return failure;
+    if (const auto failure = adapter_logs_.begin(
+            [this](size_t adapter, const MetricsLine& line) { evaluations_.take(adapter, line); }))
+        return failure;
     for (const size_t adapter : adapter_logs_.cut_off_at(step()))
         if (const auto failure = end_adapter(adapter)) return failure;
     if (!parts_.config.evaluation.eval_on_start || step() > 0) return std::nullopt;
-    if (parts_.trainer.num_adapters() > 0)
-        return evaluations_.run_adapters(all_adapters(), log_, adapter_logs_);
-    const auto found_best = evaluations_.run(log_);
+    const auto found_best = is_joint()
+                                ? evaluations_.run_adapters(all_adapters(), log_, adapter_logs_)
+                                : evaluations_.run(log_);
     return found_best ? std::nullopt : MaybeFailure(found_best.failure());
 }
 
@@ -125,7 +140,7 @@ bool Run::is_complete() {
 
 // An earlier attempt wrote the last line; it may have been killed before trainer_state.json.
 MaybeFailure Run::confirm_complete() {
-    log_.say(concat("step ", step(), " was the last one: this run is complete"));
+    log_.say(format_text("step {} was the last one: this run is complete", step()));
     return write_state();
 }
 
@@ -152,9 +167,10 @@ comm::Agreed<StepNumbers> Run::next_step() {
 
 // The newest checkpoint may be the one that is being written.
 MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
-    log_.say(concat("warning: ", numbers.skipped_because,
-                    ". on_nan = rewind: the run goes back to its newest checkpoint, and skips this "
-                    "step if it goes bad again"));
+    log_.say(
+        format_text("warning: {}. on_nan = rewind: the run goes back to its newest checkpoint, and "
+                    "skips this step if it goes bad again",
+                    numbers.skipped_because));
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = checkpoints_.wait(step())) return failure;
     requests_.restore_files(numbers.flags);
@@ -164,10 +180,11 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
 // On rank 0, which knows the hosts of all.
 void Run::report_slow_ranks(const std::vector<RankTimes>& ranks) {
     for (const SlowRanks::Found& slow : slow_ranks_.look(ranks))
-        log_.say(concat(
-            "warning: rank ", slow.rank, " on ", parts_.hosts[static_cast<size_t>(slow.rank)],
-            " is slow: step after step it computes ", std::round(100 * slow.times_median) / 100,
-            " times as long as ranks do in the median, and all wait for it"));
+        log_.say(
+            format_text("warning: rank {} on {} is slow: step after step it computes {} times as "
+                        "long as ranks do in the median, and all wait for it",
+                        slow.rank, parts_.hosts[static_cast<size_t>(slow.rank)],
+                        std::round(100 * slow.times_median) / 100));
 }
 
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
@@ -181,20 +198,24 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     totals_.add(numbers);
     if (const auto failure = checkpoints_.report_finished(numbers.flags.finished_save, step()))
         return failure;
-    const Due due = events_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
-    if (due.log) {
-        if (const auto failure = log_.write_steps(memory())) return failure;
-        if (const auto failure = adapter_logs_.write_steps(log_.usage())) return failure;
-    }
-    if (const auto failure =
-            evaluations_.run_adapters(evaluations_.due_adapters(numbers), log_, adapter_logs_))
-        return failure;
-    if (const auto failure = end_adapters(numbers)) return failure;
-    const bool is_joint = !numbers.adapters.empty();
-    const auto found_best =
-        due.evaluate && !is_joint ? evaluations_.run(log_) : comm::Agreed<bool>(false);
+    const Dues due = dues_after(parts_.config, events_, parts_.trainer, numbers);
+    if (const auto failure = write_lines(due)) return failure;
+    const auto found_best = evaluate(due);
     if (!found_best) return found_best.failure();
-    return stop_or_save(numbers.flags, due, found_best.value());
+    if (const auto failure = end_adapters(numbers)) return failure;
+    return stop_or_save(numbers.flags, due.run, found_best.value());
+}
+
+MaybeFailure Run::write_lines(const Dues& due) {
+    if (!due.run.log) return std::nullopt;
+    if (const auto failure = log_.write_steps(memory())) return failure;
+    return adapter_logs_.write_steps(due.logged, log_.usage());
+}
+
+// Returns true if the model, or an adapter, is better than before.
+comm::Agreed<bool> Run::evaluate(const Dues& due) {
+    if (is_joint()) return evaluations_.run_adapters(due.evaluated, log_, adapter_logs_);
+    return due.run.evaluate ? evaluations_.run(log_) : comm::Agreed<bool>(false);
 }
 
 // Saves if a save is due or asked for, and ends the run if something asks it to stop.
@@ -209,14 +230,15 @@ MaybeFailure Run::stop_or_save(const ControlFlags& flags, const Due& due, bool f
     if (stops && has_steps_left()) {
         if (const auto failure = save_for_good()) return failure;
         return comm::found_by_all(
-            {ExitCode::stopped_early,
-             concat("asked to stop after step ", step(), " of ", parts_.trainer.num_steps(), " by ",
-                    asked.stop_by, ": ", checkpoint::checkpoint_name(step()),
-                    " is whole, and the same command goes on from there")});
+            {ExitCode::stopped_early, format_text("asked to stop after step {} of {} by {}: {} is "
+                                                  "whole, and the same command goes on from there",
+                                                  step(), parts_.trainer.num_steps(), asked.stop_by,
+                                                  checkpoint::checkpoint_name(step()))});
     }
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
     const bool stops_early = evaluations_.stops_early();
-    const bool is_end = stops_early && events_.saves_last_step();
+    const bool is_end =
+        (!has_steps_left() || is_last_step_of_an_adapter()) && events_.saves_last_step();
     if (due.save || (saves_best && found_best) || asked.wants_save || stops || is_end)
         return start_save(parts_.config.checkpoint.save_only_model && !stops_early
                               ? checkpoint::Contents::weights
@@ -240,16 +262,19 @@ MemoryByKind Run::memory() const {
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
-    return [&config = parts_.config, events = events_, best = evaluations_.best(),
-            early_stopping = evaluations_.early_stopping(), history = log_.history().view(),
+    return [&config = parts_.config, events = events_, of_model = evaluations_.of_model(),
+            all_best = evaluations_.all_best(), history = log_.history().view(),
             num_steps = parts_.trainer.num_steps(), step = step(), coming,
             folder = parts_.store.output_dir()] {
         checkpoint::SaveNotes notes;
-        std::optional<int64_t> saved;
-        if (asks_for_best(config)) saved = best_checkpoint(best, folder, coming);
-        if (keeps_best(config)) notes.kept_step = saved;
-        notes.files["trainer_state.json"] = trainer_state(config, events, num_steps, step, best,
-                                                          early_stopping, saved, folder, history);
+        std::vector<int64_t> steps;
+        if (asks_for_best(config)) steps = saved_steps(folder, coming);
+        if (keeps_best(config))
+            for (const BestModel& best : all_best)
+                if (const auto kept = best.last_best_of(steps)) notes.kept_steps.insert(*kept);
+        notes.files["trainer_state.json"] =
+            trainer_state(config, events, num_steps, step, of_model.best, of_model.early_stopping,
+                          of_model.best.last_best_of(steps), folder, history);
         return notes;
     };
 }
@@ -292,33 +317,28 @@ MaybeFailure Run::end_adapters(const StepNumbers& numbers) {
     return std::nullopt;
 }
 
-// Writes the result of an adapter that has ended, while the others train on.
 MaybeFailure Run::end_adapter(size_t adapter) {
-    parts_.world.flight_recorder().set_activity("writing an adapter");
-    parts_.faults.reach("export");
-    const std::string& name = parts_.trainer.name_of(adapter);
-    if (const auto failure = write_model(parts_, adapter_logs_.folder(adapter), {{adapter, name}}))
-        return failure;
-    if (const auto failure = adapter_logs_.write_end(adapter, log_.usage())) return failure;
-    log_.say(concat("adapter ", name, ": done after step ", parts_.trainer.num_steps_of(adapter),
-                    ", in ", adapter_logs_.folder(adapter).string()));
-    return std::nullopt;
+    if (parts_.config.evaluation.load_best_model_at_end)
+        if (const auto failure = checkpoints_.wait(step())) return failure;
+    return write_adapter(adapter, {parts_, evaluations_.of_adapter(adapter), adapter_logs_, log_});
 }
 
 std::string Run::result() const {
     std::vector<std::string> folders;
     for (size_t adapter = 0; adapter < parts_.trainer.num_adapters(); ++adapter)
         folders.push_back(adapter_logs_.folder(adapter).string());
-    if (!folders.empty()) return concat(join(folders, ", "), "  (for PEFT's from_pretrained)");
-    return concat(parts_.store.output_dir().string(), "  (for transformers' from_pretrained)");
+    if (!folders.empty())
+        return format_text("{}  (for PEFT's from_pretrained)", join(folders, ", "));
+    return format_text("{}  (for transformers' from_pretrained)",
+                       parts_.store.output_dir().string());
 }
 
 MaybeFailure Run::end() {
     parts_.world.flight_recorder().set_activity("ending the run");
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = checkpoints_.wait(step())) return failure;
-    if (parts_.config.evaluation.load_best_model_at_end)
-        if (const auto failure = load_best(evaluations_.best(), step(), parts_, log_))
+    if (parts_.config.evaluation.load_best_model_at_end && !is_joint())
+        if (const auto failure = load_best(evaluations_.of_model().best, step(), parts_, log_))
             return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
     if (parts_.trainer.num_adapters() == 0) {
@@ -331,8 +351,8 @@ MaybeFailure Run::end() {
     last.emplace_back("total_flos", log_.operations());
     if (const auto failure = log_.write(last, {})) return failure;
     if (const auto failure = log_.end()) return failure;
-    log_.say(
-        totals_.summary(step(), log_.peak_memory_bytes(), evaluations_.best(), folder, result()));
+    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), evaluations_.of_model().best, folder,
+                             result()));
     return write_state();
 }
 

@@ -39,8 +39,8 @@ TrainingStack::Options options_of(const config::Config& config,
 
 TrainingStack::TrainingStack(const Options& options, const model::ModelSpec& spec,
                              const mesh::Mesh& mesh)
-    : zero(model::make_units(spec, mesh.shape().zero(), mesh.shape().experts), options.cuts,
-           options.types, mesh, options.state),
+    : zero(model::make_units(spec, mesh.shape(), options.cuts), options.cuts, options.types, mesh,
+           options.state),
       optimizer(optim::make_optimizer(zero, options.training, options.state.optimizer)),
       transformer(spec, zero, mesh, options.transformer) {}
 

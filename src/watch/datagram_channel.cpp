@@ -57,7 +57,7 @@ std::vector<std::string> address_books(const std::vector<std::string>& endpoints
     std::string of_all;
     for (size_t rank = 0; rank < endpoints.size(); ++rank) {
         hosts.push_back(host_on(endpoints[rank]));
-        const std::string line = concat('\n', rank, '\t', endpoints[rank]);
+        const std::string line = format_text("\n{}\t{}", rank, endpoints[rank]);
         of_host[hosts.back()] += line;
         of_all += line;
     }
@@ -70,7 +70,7 @@ std::vector<std::string> address_books(const std::vector<std::string>& endpoints
         books.push_back(head + of_host[hosts[rank]]);
         for (const size_t watcher : watchers)
             if (hosts[watcher] != hosts[rank])
-                books.back() += concat('\n', watcher, '\t', endpoints[watcher]);
+                books.back() += format_text("\n{}\t{}", watcher, endpoints[watcher]);
     }
     for (const size_t watcher : watchers) books[watcher] = head + of_all;
     return books;
@@ -78,7 +78,7 @@ std::vector<std::string> address_books(const std::vector<std::string>& endpoints
 
 std::string random_session_id() {
     std::random_device random;
-    return concat("ringshard ", random(), random(), '\n');
+    return format_text("ringshard {}{}\n", random(), random());
 }
 
 }  // namespace
@@ -95,8 +95,8 @@ DatagramChannel::DatagramChannel(const comm::Group& world)
     any.sin_family = AF_INET;
     bind(socket_, reinterpret_cast<sockaddr*>(&any), sizeof(any));
 
-    std::string endpoint = concat(comm::host_name(), '\t', port_of(socket_));
-    for (const uint32_t address : local_addresses()) endpoint += concat('\t', address);
+    std::string endpoint = format_text("{}\t{}", comm::host_name(), port_of(socket_));
+    for (const uint32_t address : local_addresses()) endpoint += format_text("\t{}", address);
     const std::vector<std::string> endpoints = world.gather_to_root(endpoint);
     const std::string book = world.scatter(address_books(endpoints));
     const std::vector<std::string> lines = split(book, '\n');
@@ -130,7 +130,7 @@ DatagramChannel::~DatagramChannel() {
 }
 
 void DatagramChannel::send(size_t to, std::string_view message) const {
-    const std::string datagram = concat(session_id_, to, '\n', message);
+    const std::string datagram = format_text("{}{}\n{}", session_id_, to, message);
     for (const Address& address : addresses_.at(to)) {
         sockaddr_in destination{};
         destination.sin_family = AF_INET;

@@ -55,27 +55,28 @@ std::string list(const Ranks& ranks) {
     std::vector<std::string> names;
     for (const size_t rank : ranks)
         if (names.size() < most) names.push_back(concat(rank));
-    return concat(ranks.size() == 1 ? "rank " : "ranks ", join(names, ", "),
-                  ranks.size() > most ? concat(" and ", ranks.size() - most, " more") : "");
+    return format_text("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", join(names, ", "),
+                       ranks.size() > most ? format_text(" and {} more", ranks.size() - most) : "");
 }
 
 std::string list_with_hosts(const Ranks& ranks, const std::vector<RankView>& views) {
     constexpr size_t most = 8;
     std::vector<std::string> names;
     for (const size_t rank : ranks)
-        if (names.size() < most) names.push_back(concat("rank ", rank, " on ", views[rank].host));
+        if (names.size() < most)
+            names.push_back(format_text("rank {} on {}", rank, views[rank].host));
     return join(names, ", ") +
-           (ranks.size() > most ? concat(" and ", ranks.size() - most, " more") : "");
+           (ranks.size() > most ? format_text(" and {} more", ranks.size() - most) : "");
 }
 
-std::string seconds(double value) { return concat(std::lround(value), " s"); }
+std::string seconds(double value) { return format_text("{} s", std::lround(value)); }
 
 std::string describe(const Awaited& awaited) {
     std::string text = awaited.group.last.empty()
-                           ? concat("operation ", awaited.group.awaited)
-                           : concat(awaited.group.last.front().what, " ", awaited.group.awaited,
-                                    " (", awaited.group.last.front().bytes, " bytes)");
-    return concat(text, " of group ", awaited.group.name);
+                           ? format_text("operation {}", awaited.group.awaited)
+                           : format_text("{} {} ({} bytes)", awaited.group.last.front().what,
+                                         awaited.group.awaited, awaited.group.last.front().bytes);
+    return format_text("{} of group {}", text, awaited.group.name);
 }
 
 std::string waiting_time(const Awaited& awaited) {
@@ -83,7 +84,7 @@ std::string waiting_time(const Awaited& awaited) {
 }
 
 std::string doing(const RankView& view) {
-    return concat(view.heartbeat.step > 0 ? concat("step ", view.heartbeat.step, ", ") : "",
+    return concat(view.heartbeat.step > 0 ? format_text("step {}, ", view.heartbeat.step) : "",
                   view.heartbeat.doing);
 }
 
@@ -113,25 +114,25 @@ std::string describe_silent(const Ranks& silent, const std::vector<RankView>& ra
                             const std::vector<Awaited>& awaited) {
     double longest = 0;
     for (const size_t rank : silent) longest = std::max(longest, ranks[rank].silent_for);
-    std::string text =
-        concat(list_with_hosts(silent, ranks), ": no heartbeat for ", seconds(longest),
-               " (the process is stopped, or its host or network is down)");
+    std::string text = format_text(
+        "{}: no heartbeat for {} (the process is stopped, or its host or network is down)",
+        list_with_hosts(silent, ranks), seconds(longest));
     if (const Awaited* missed = find_missed(awaited, silent))
-        text += concat("; has not reached ", describe(*missed), ", in which ",
-                       list(missed->waiting), " waited", waiting_time(*missed));
-    return concat(text, "; last heartbeat of rank ", *silent.begin(), ": ",
-                  doing(ranks[*silent.begin()]));
+        text += format_text("; has not reached {}, in which {} waited{}", describe(*missed),
+                            list(missed->waiting), waiting_time(*missed));
+    return format_text("{}; last heartbeat of rank {}: {}", text, *silent.begin(),
+                       doing(ranks[*silent.begin()]));
 }
 
 std::string describe_missing(const Ranks& missing, const std::vector<RankView>& ranks,
                              const std::vector<Awaited>& awaited) {
     const Awaited* const missed = find_missed(awaited, missing);
     const RankView& first = ranks[*missing.begin()];
-    return concat(list_with_hosts(missing, ranks), missing.size() == 1 ? " has" : " have",
-                  " not reached ", describe(*missed), ", in which ", list(missed->waiting),
-                  " waited", waiting_time(*missed), "; ",
-                  missing.size() == 1 ? "it is" : concat("rank ", *missing.begin(), " is"),
-                  " at: ", doing(first), ", for ", seconds(first.heartbeat.seconds));
+    return format_text("{}{} not reached {}, in which {} waited{}; {} at: {}, for {}",
+                       list_with_hosts(missing, ranks), missing.size() == 1 ? " has" : " have",
+                       describe(*missed), list(missed->waiting), waiting_time(*missed),
+                       missing.size() == 1 ? "it is" : format_text("rank {} is", *missing.begin()),
+                       doing(first), seconds(first.heartbeat.seconds));
 }
 
 }  // namespace
@@ -147,18 +148,21 @@ std::string diagnose(const std::vector<RankView>& ranks) {
     if (const Ranks missing = roots_of(awaited); !missing.empty())
         return describe_missing(missing, ranks, awaited);
     if (!awaited.empty())
-        return concat("all ranks of the group have reached ", describe(awaited.front()), ", and ",
-                      list(awaited.front().waiting), " waited", waiting_time(awaited.front()),
-                      ": the network between them or MPI is not making progress");
+        return format_text(
+            "all ranks of the group have reached {}, and {} waited{}: the network between them or "
+            "MPI is not making progress",
+            describe(awaited.front()), list(awaited.front().waiting),
+            waiting_time(awaited.front()));
     Ranks late;
     for (size_t rank = 0; rank < ranks.size(); ++rank)
         if (ranks[rank].heartbeat.is_late()) late.insert(rank);
     if (late.empty()) return "no rank exceeds its limit any more";
     const RankView& first = ranks[*late.begin()];
-    return concat(list_with_hosts(late, ranks), late.size() == 1 ? " has" : " have",
-                  " made no progress for ", seconds(first.heartbeat.idle), " at: ", doing(first),
-                  "; no rank waits for another; the limit is ", seconds(first.heartbeat.limit),
-                  " (hang_timeout_s sets another one)");
+    return format_text(
+        "{}{} made no progress for {} at: {}; no rank waits for another; the limit is {} "
+        "(hang_timeout_s sets another one)",
+        list_with_hosts(late, ranks), late.size() == 1 ? " has" : " have",
+        seconds(first.heartbeat.idle), doing(first), seconds(first.heartbeat.limit));
 }
 
 }  // namespace ringshard::watch

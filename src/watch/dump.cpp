@@ -76,27 +76,26 @@ std::string describe_threads() {
         const std::string state = after_name != std::string::npos && after_name + 2 < stat.size()
                                       ? stat.substr(after_name + 2, 1)
                                       : "?";
-        text += concat("    ", task.path().filename().string(), "  ", state, "  ",
-                       trim(read_file(task.path() / "comm").value_or("?")), "  ",
-                       trim(read_file(task.path() / "wchan").value_or("")), '\n');
+        text += format_text("    {}  {}  {}  {}\n", task.path().filename().string(), state,
+                            trim(read_file(task.path() / "comm").value_or("?")),
+                            trim(read_file(task.path() / "wchan").value_or("")));
     }
     return text;
 }
 
 std::string describe_group(const comm::GroupLogState& group, double now) {
-    std::string text =
-        concat("group ", group.name, " of rank ", group.leader, ": ", group.begun, " begun, ",
-               group.ended, " ended",
-               group.awaited > 0 ? concat(", waiting for ", group.awaited,
-                                          group.is_main_waiting ? "" : " beside the training")
-                                 : "",
-               '\n');
+    std::string text = format_text(
+        "group {} of rank {}: {} begun, {} ended{}\n", group.name, group.leader, group.begun,
+        group.ended,
+        group.awaited > 0 ? format_text(", waiting for {}{}", group.awaited,
+                                        group.is_main_waiting ? "" : " beside the training")
+                          : "");
     for (const comm::OperationRecord& entry : group.last)
-        text += concat("    ", entry.number, "  ", entry.what, "  ", entry.bytes, " bytes, begun ",
-                       now - entry.began, " s ago",
-                       entry.ended < 0 ? ", under way"
-                                       : concat(", ended after ", entry.ended - entry.began, " s"),
-                       '\n');
+        text += format_text("    {}  {}  {} bytes, begun {} s ago{}\n", entry.number, entry.what,
+                            entry.bytes, now - entry.began,
+                            entry.ended < 0
+                                ? ", under way"
+                                : format_text(", ended after {} s", entry.ended - entry.began));
     return text;
 }
 
@@ -104,10 +103,14 @@ std::string describe_group(const comm::GroupLogState& group, double now) {
 
 void write_dump(const std::filesystem::path& file, const std::string& headline,
                 const comm::FlightRecorder& flight_recorder, const StackSampler& stack_sampler) {
-    std::string text =
-        concat(headline, "\nat: ", flight_recorder.activity(), ", for ",
-               flight_recorder.seconds_in_activity(), " s\n\nthreads:\n", describe_threads(),
-               "\noperations with other ranks, the last ones of every group:\n");
+    std::string text = format_text(
+        "{}\n"
+        "at: {}, for {} s\n\n"
+        "threads:\n"
+        "{}\n"
+        "operations with other ranks, the last ones of every group:\n",
+        headline, flight_recorder.activity(), flight_recorder.seconds_in_activity(),
+        describe_threads());
     const double now = flight_recorder.now();
     for (const comm::GroupLogState& group : flight_recorder.groups())
         if (group.begun > 0) text += describe_group(group, now);

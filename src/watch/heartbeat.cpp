@@ -21,13 +21,13 @@ std::vector<comm::GroupLogState> groups_for_heartbeat(const comm::FlightRecorder
 
 std::string to_text(const Heartbeat& heartbeat) {
     std::string text =
-        concat(heartbeat.rank, '\t', heartbeat.step, '\t', heartbeat.idle, '\t', heartbeat.limit,
-               '\t', heartbeat.is_last, '\t', heartbeat.seconds, '\t', heartbeat.doing);
+        format_text("{}\t{}\t{}\t{}\t{}\t{}\t{}", heartbeat.rank, heartbeat.step, heartbeat.idle,
+                    heartbeat.limit, heartbeat.is_last, heartbeat.seconds, heartbeat.doing);
     for (const comm::GroupLogState& group : heartbeat.groups) {
-        text += concat('\n', group.name, '\t', group.leader, '\t', group.copy, '\t', group.begun,
-                       '\t', group.ended, '\t', group.awaited, '\t', group.is_main_waiting);
+        text += format_text("\n{}\t{}\t{}\t{}\t{}\t{}\t{}", group.name, group.leader, group.copy,
+                            group.begun, group.ended, group.awaited, group.is_main_waiting);
         for (const comm::OperationRecord& entry : group.last)
-            text += concat('\t', entry.what, '\t', entry.bytes, '\t', entry.began);
+            text += format_text("\t{}\t{}\t{}", entry.what, entry.bytes, entry.began);
     }
     return text;
 }

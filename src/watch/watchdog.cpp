@@ -269,16 +269,17 @@ std::string Watchdog::Monitor::describe_cause() const {
     if (watches()) return diagnose(table_.views());
     std::vector<std::string> watchers;
     for (const size_t watcher : watchers_)
-        watchers.push_back(concat("rank ", watcher, " on ", channel_.known().at(watcher)));
-    return concat("this rank has made no progress at: ", flight_recorder_.activity(),
-                  ", and gets no answer from the watchers (", join(watchers, ", "),
-                  "): this host is cut off from them, or they hang too");
+        watchers.push_back(format_text("rank {} on {}", watcher, channel_.known().at(watcher)));
+    return format_text(
+        "this rank has made no progress at: {}, and gets no answer from the watchers ({}): this "
+        "host is cut off from them, or they hang too",
+        flight_recorder_.activity(), join(watchers, ", "));
 }
 
 std::string Watchdog::Monitor::where_files_are() const {
     const auto attempt = check_.attempt();
-    return attempt ? concat("; the state of each rank is in ",
-                            (attempt->folder / "hang-rank<r>.txt").string())
+    return attempt ? format_text("; the state of each rank is in {}",
+                                 (attempt->folder / "hang-rank<r>.txt").string())
                    : "";
 }
 
@@ -286,14 +287,14 @@ void Watchdog::Monitor::dump(const std::string& message) {
     const auto attempt = check_.attempt();
     if (!attempt) return;
     write_dump(
-        attempt->folder / concat("hang-rank", rank_, ".txt"),
-        concat("rank ", rank_, " on ", comm::host_name(), ", step ", step_.load(), '\n', message),
+        attempt->folder / format_text("hang-rank{}.txt", rank_),
+        format_text("rank {} on {}, step {}\n{}", rank_, comm::host_name(), step_.load(), message),
         flight_recorder_, stack_sampler_);
 }
 
 void Watchdog::Monitor::raise_alarm() {
     const std::string message =
-        concat("training is stalled: ", describe_cause(), where_files_are());
+        format_text("training is stalled: {}{}", describe_cause(), where_files_are());
     send_to_all(concat(alarm, message));
     // A detached thread writes the dump, since the file system may hang.
     std::thread([this, message] { dump(message); }).detach();

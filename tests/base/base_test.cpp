@@ -8,7 +8,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <limits>
+#include <sstream>
 #include <thread>
 
 #include "ringshard/base/environment.hpp"
@@ -48,6 +50,33 @@ BOOST_AUTO_TEST_CASE(numbers_are_written_as_short_as_they_read_back) {
     BOOST_TEST(shortest(2e-5) == "2e-05");
     BOOST_TEST(shortest(0.1) == "0.1");
     BOOST_TEST(shortest(3) == "3");
+}
+
+static_assert(count_holes("") == 0 && count_holes("{}, {}: {{}} {{{}}}") == 3);
+static_assert(count_holes("{") == -1 && count_holes("}") == -1 && count_holes("{0}") == -1 &&
+              count_holes("{} }{") == -1 && count_holes("{}}") == -1);
+
+BOOST_AUTO_TEST_CASE(values_stand_in_the_holes_of_a_pattern) {
+    const std::string name = "cp_size";
+    BOOST_TEST(format_text("{} = {} does not divide {}", name, 3, 8) ==
+               "cp_size = 3 does not divide 8");
+    BOOST_TEST(format_text("{}{}", std::string_view(name).substr(3), "{}") == "size{}");
+    BOOST_TEST(format_text("{{{}}} {{}} }}{{", 'x') == "{x} {} }{");
+    BOOST_TEST(format_text("no hole") == "no hole");
+    BOOST_TEST(format_text("") == "");
+    BOOST_TEST(format_text() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_pattern_and_a_concatenation_write_values_as_a_stream_does) {
+    std::ostringstream stream;
+    const std::filesystem::path folder = "a folder";
+    stream << folder << 2e-5 << 0.1F << 123456789.0 << true << int8_t{65} << -7 << SIZE_MAX;
+    const auto written = concat(folder, 2e-5, 0.1F, 123456789.0, true, int8_t{65}, -7, SIZE_MAX);
+    BOOST_TEST(written == stream.str());
+    BOOST_TEST(format_text("{}{}{}{}{}{}{}{}", folder, 2e-5, 0.1F, 123456789.0, true, int8_t{65},
+                           -7, SIZE_MAX) == stream.str());
+    BOOST_TEST(concat(std::setfill('0'), std::setw(4), 12) == "0012");
+    BOOST_TEST(concat() == "");
 }
 
 BOOST_AUTO_TEST_CASE(whole_numbers_are_digits_and_nothing_else) {

@@ -16,6 +16,7 @@
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/device/host_memory.hpp"
 
 using namespace ringshard;
@@ -30,7 +31,7 @@ std::vector<shard::FlatUnit> make_units(int64_t millions, int64_t parts) {
         std::sqrt(static_cast<double>(millions) * 1e6 / static_cast<double>(12 * blocks)));
     std::vector<shard::FlatUnit> units;
     for (int64_t i = 0; i < blocks; ++i) {
-        const std::string name = concat("model.layers.", i, ".");
+        const std::string name = format_text("model.layers.{}.", i);
         const auto matrix = [&](const char* what, int64_t rows) {
             return shard::TensorSpec{name + what, {rows, width}};
         };

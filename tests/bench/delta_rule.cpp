@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
         const double forward = timer.seconds();
         ops::delta_rule_backward(heads, all, {{}, {}, between}, d_out, gradients);
         if (repetition > 0)
-            std::cout << concat("{\"forward\": ", forward, ", \"both\": ", timer.seconds(), "}\n");
+            std::cout << format_text("{{\"forward\": {}, \"both\": {}}}\n", forward,
+                                     timer.seconds());
     }
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "packing.hpp"
+#include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/rows.hpp"
 
 using namespace ringshard;

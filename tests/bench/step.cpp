@@ -59,7 +59,7 @@ config::ActivationPolicy policy_named(std::string_view name) {
     if (name == "all") return config::ActivationPolicy::all;
     if (name == "input") return config::ActivationPolicy::input;
     if (name == "all_but_gate_up") return config::ActivationPolicy::all_but_gate_up;
-    RINGSHARD_CHECK(name == "attention", name);
+    RINGSHARD_CHECK(name == "attention", "{}", name);
     return config::ActivationPolicy::attention;
 }
 

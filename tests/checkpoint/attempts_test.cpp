@@ -17,7 +17,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / concat("ringshard_attempts_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_attempts_{}", getpid());
 
     Claim claim(int64_t attempt) const {
         auto claimed = claim_attempt(path, attempt).value();
@@ -256,7 +256,7 @@ BOOST_FIXTURE_TEST_CASE(a_manifest_of_half_a_million_ranges_is_read_in_one_pass,
     save(4, 1);
     Manifest manifest{4, 1, {{"state.h5", 4}}, {}, {}, true};
     for (int64_t i = 0; i < count; ++i)
-        manifest.ranges.push_back({concat("/model/layers.", i % 80, ".\"proj\""), i, "state.h5",
+        manifest.ranges.push_back({format_text("/model/layers.{}.\"proj\"", i % 80), i, "state.h5",
                                    i * 4, 4, std::string(32, 'a')});
     std::ofstream(folder / manifest_name) << to_text(manifest);
     const auto read = read_manifest(folder);

@@ -59,7 +59,7 @@ struct Large {
     }
 
     std::filesystem::path folder =
-        std::filesystem::temp_directory_path() / concat("ringshard_large_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_large_{}", getpid());
     FileWork work;
     Faults faults;
 };

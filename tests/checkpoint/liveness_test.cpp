@@ -42,7 +42,7 @@ struct Folder {
         std::filesystem::remove_all(path, ignored);
     }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / concat("ringshard_liveness_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_liveness_{}", getpid());
 
     Claimant claimant(bool takes_over = false, Holder me = this_process(),
                       const std::string& differences = "") const {
@@ -81,7 +81,8 @@ BOOST_FIXTURE_TEST_CASE(a_process_of_this_host_is_looked_up, Folder) {
 
 BOOST_FIXTURE_TEST_CASE(nobody_claims_beside_a_running_process, Folder) {
     const auto alive_file = begin(1, this_process());
-    const std::string who = concat(": rank 0 on ", this_process().host, ", process ", getpid());
+    const std::string who =
+        format_text(": rank 0 on {}, process {}", this_process().host, getpid());
     expect_refusal(claimant(),
                    "output_dir = OUT [default]: attempt 1 of a run is at work there" + who);
     expect_refusal(claimant(), "say --take_over true");

@@ -39,7 +39,7 @@ struct Written {
     Manifest manifest() const { return {1, 1, {{"state.h5", 48}}, {}, ranges, true}; }
 
     std::filesystem::path folder =
-        std::filesystem::temp_directory_path() / concat("ringshard_ranges_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_ranges_{}", getpid());
     std::filesystem::path path = folder / "state.h5";
     std::vector<float> numbers = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     std::vector<WrittenRange> ranges;

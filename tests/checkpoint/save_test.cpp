@@ -11,6 +11,8 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/checkpoint/survey.hpp"
+#include "ringshard/config/parallel_settings.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 using namespace ringshard;
 using namespace ringshard::checkpoint;
@@ -42,7 +44,7 @@ config::TrainingSettings with_moments(config::NumberType type) {
 struct SharedFolder {
     SharedFolder()
         : path(test::world().broadcast(
-              (std::filesystem::temp_directory_path() / concat("ringshard_save_", getpid()))
+              (std::filesystem::temp_directory_path() / format_text("ringshard_save_{}", getpid()))
                   .string())) {}
     ~SharedFolder() {
         test::world().barrier();
@@ -116,7 +118,7 @@ BOOST_FIXTURE_TEST_CASE(any_number_of_ranks_reads_what_any_other_wrote, SharedFo
     int64_t step = 0;
     for (const int writers : numbers) {
         ++step;
-        const auto output = path / concat("by-", writers);
+        const auto output = path / format_text("by-{}", writers);
         on_ranks(writers, [&](const comm::Group& group) {
             save(group, output, step, {.shard = writers}, {}, faults);
         });
@@ -143,7 +145,7 @@ BOOST_FIXTURE_TEST_CASE(every_way_of_writing_makes_the_same_datasets, SharedFold
     const SaveOptions all[] = {direct, mpio, nodes, nodes_mpio};
     std::map<std::string, std::string> hashes[4];
     for (size_t way = 0; way < 4; ++way) {
-        const auto output = path / concat("way-", way);
+        const auto output = path / format_text("way-{}", way);
         for (const auto moments : {config::NumberType::fp32, config::NumberType::bf16}) {
             const int64_t step = moments == config::NumberType::fp32 ? 4 : 6;
             const auto outcome =

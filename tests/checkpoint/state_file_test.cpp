@@ -16,7 +16,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / concat("ringshard_state_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_state_{}", getpid());
     std::filesystem::path file = path / "state.h5";
 };
 

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_cannot_follow) {
 BOOST_AUTO_TEST_CASE(a_table_in_a_file) {
     const ops::Gemms gemms = two_libraries();
     const auto folder =
-        std::filesystem::temp_directory_path() / concat("ringshard_cpu_gemm_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_cpu_gemm_{}", getpid());
     std::filesystem::create_directory(folder);
     const GemmTable table = table_of(gemms);
     const auto file = cli::gemm_cache_file(folder, table);

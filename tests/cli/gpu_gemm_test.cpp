@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "mpi_test.hpp"
+#include "ringshard/config/config.hpp"
 
 using namespace ringshard;
 using cli::GemmTable;

@@ -128,7 +128,7 @@ class Sweep(TrainerTest):
         self.expect_one_message(self.sweep("submit", changed, PATH=path), 78, "waits in the queue with other settings")
         self.write(list=[{"seed": seed} for seed in range(4)])
         self.fake("sbatch", "echo 'no partition' >&2; exit 1")
-        self.expect(self.sweep("submit", file, "--run", PATH=path), 74, "no partition", "did not take the job")
+        self.expect(self.sweep("submit", file, "--run", PATH=path), 74, "no partition", "sbatch refused the job")
 
     def test_a_run_that_has_begun_keeps_its_settings(self):
         file = self.write(list=[{"seed": 1}, {"seed": 2}])

@@ -82,7 +82,7 @@ class TrainInput(TrainerTest):
         expect(78, "layer_types: \"chunked_attention\"", use_sliding_window=True, layer_types=["chunked_attention"])
         expect(78, "sliding_window = 0", use_sliding_window=True, max_window_layers=0, sliding_window=0)
         expect(65, "model.layers.3", num_hidden_layers=4)
-        expect(65, "config.json knows no such weight", num_hidden_layers=2)
+        expect(65, "config.json has no such weight", num_hidden_layers=2)
         expect(65, "has the shape [136, 64]", "[140, 64]", intermediate_size=140)
         with open(os.path.join(model, "model.safetensors"), "r+b") as file:
             file.truncate(100000)

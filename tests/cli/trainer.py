@@ -23,7 +23,9 @@ def clean_environment(**variables):
 def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, preexec_fn=None, **variables):
     """Runs the program, under mpirun if a number of ranks is given."""
     command = [TRAINER, *arguments]
-    if ranks is not None:
+    if ranks is None:
+        variables.setdefault("OMPI_MCA_ess_singleton_isolated", "1")  # a process alone starts no daemon of Open MPI: a tenth of a second
+    else:
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=timeout * PATIENCE,
                           preexec_fn=preexec_fn, env=clean_environment(**variables))

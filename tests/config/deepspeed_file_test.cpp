@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(optimizer_and_scheduler) {
     BOOST_TEST(says(problem_of(R"({"optimizer": {"type": "AdamW", "params": {"betas": [0.9]}}})"),
                     "must be two numbers"));
     for (const auto* type : {"OneCycle", "LRRangeTest"})
-        BOOST_TEST(says(problem_of(concat(R"({"scheduler": {"type": ")", type, R"("}})")),
+        BOOST_TEST(says(problem_of(format_text(R"({{"scheduler": {{"type": "{}"}}}})", type)),
                         "use WarmupLR, WarmupDecayLR or WarmupCosineLR"));
     BOOST_TEST(says(problem_of(R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})"),
                     "DeepSpeed needs total_num_steps"));
@@ -166,8 +166,8 @@ BOOST_AUTO_TEST_CASE(what_is_switched_off_is_no_error) {
                               "pipeline",
                               "aio",
                               "checkpoint"}) {
-        const Resolution resolution =
-            resolve_file(concat(R"({")", block, R"(": {"enabled": false, "opt_level": "O9"}})"));
+        const Resolution resolution = resolve_file(
+            format_text(R"({{"{}": {{"enabled": false, "opt_level": "O9"}}}})", block));
         for (const Failure& failure : resolution.problems) BOOST_ERROR(failure.message);
     }
     BOOST_TEST(resolve_file(R"({"compile": {"disable": true, "backend": "inductor"}, "amp": false,

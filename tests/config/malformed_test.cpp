@@ -23,8 +23,8 @@ std::string problem_of(const std::vector<std::string>& flags) {
 }
 
 std::string problem_of_file(const std::string& content) {
-    const auto file =
-        std::filesystem::temp_directory_path() / concat("ringshard_malformed_", getpid(), ".yaml");
+    const auto file = std::filesystem::temp_directory_path() /
+                      format_text("ringshard_malformed_{}.yaml", getpid());
     std::ofstream(file) << content;
     const std::string problem = problem_of({"--config", file.string()});
     std::filesystem::remove(file);
@@ -59,13 +59,13 @@ BOOST_AUTO_TEST_CASE(aliases_that_hold_themselves) {
 BOOST_AUTO_TEST_CASE(a_few_lines_that_unfold_to_millions) {
     std::string bomb = "x0: &a0 [y, y, y, y, y, y, y, y, y, y]\n";
     for (int i = 1; i < 9; ++i) {
-        const std::string inner = concat("*a", i - 1);
+        const std::string inner = format_text("*a{}", i - 1);
         bomb +=
-            concat("x", i, ": &a", i, " [", join(std::vector<std::string>(10, inner), ", "), "]\n");
+            format_text("x{}: &a{} [{}]\n", i, i, join(std::vector<std::string>(10, inner), ", "));
     }
     const config::Resolution resolution = [&] {
-        const auto file =
-            std::filesystem::temp_directory_path() / concat("ringshard_bomb_", getpid(), ".yaml");
+        const auto file = std::filesystem::temp_directory_path() /
+                          format_text("ringshard_bomb_{}.yaml", getpid());
         std::ofstream(file) << bomb;
         auto result = config::resolve(table, {"--config", file.string()}, Environment());
         std::filesystem::remove(file);

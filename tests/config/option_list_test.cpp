@@ -24,11 +24,12 @@ BOOST_AUTO_TEST_CASE(the_list_of_settings_is_the_agreed_one) {
                                                   : " shapes the loss if set";
     };
     for (const config::Option& option : table.options())
-        lines.insert(concat(option.name, " ", treatment(option.treatment), " ", option.default_text,
-                            loss_role(option.loss_role)));
+        lines.insert(format_text("{} {} {}{}", option.name, treatment(option.treatment),
+                                 option.default_text, loss_role(option.loss_role)));
     for (const config::Alias& alias : table.aliases())
-        lines.insert(concat(alias.name, " = ", alias.target));
-    for (const config::Block& block : table.blocks()) lines.insert(concat(block.name, " block"));
+        lines.insert(format_text("{} = {}", alias.name, alias.target));
+    for (const config::Block& block : table.blocks())
+        lines.insert(format_text("{} block", block.name));
 
     std::set<std::string> agreed;
     std::ifstream file(OPTION_LIST);

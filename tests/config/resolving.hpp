@@ -24,7 +24,7 @@ class TemporaryFile {
 public:
     TemporaryFile(const std::string& name, const std::string& content)
         : path_(std::filesystem::temp_directory_path() /
-                concat("ringshard_test_", getpid(), "_", name)) {
+                format_text("ringshard_test_{}_{}", getpid(), name)) {
         std::ofstream(path_) << content;
     }
     ~TemporaryFile() { std::filesystem::remove(path_); }

@@ -15,7 +15,7 @@ namespace {
 
 Expected<Sweep> read(const std::string& yaml) {
     const auto file =
-        std::filesystem::temp_directory_path() / concat("ringshard_sweep_", getpid(), ".yaml");
+        std::filesystem::temp_directory_path() / format_text("ringshard_sweep_{}.yaml", getpid());
     std::ofstream(file) << yaml;
     auto sweep = read_sweep(file);
     std::filesystem::remove(file);
@@ -68,10 +68,16 @@ BOOST_AUTO_TEST_CASE(a_run_is_stronger_than_what_holds_for_all) {
 
 BOOST_AUTO_TEST_CASE(draws_are_in_range_and_the_same_for_the_same_seed) {
     const auto yaml = [](int seed) {
-        return concat("random:\n  count: 200\n  seed: ", seed,
-                      "\n  over:\n    learning_rate: {log_uniform: [1e-6, 1e-3]}\n"
-                      "    weight_decay: {uniform: [0, 0.1]}\n    seed: {integer: [3, 5]}\n"
-                      "    lr_scheduler_type: [linear, cosine]\n");
+        return format_text(
+            "random:\n"
+            "  count: 200\n"
+            "  seed: {}\n"
+            "  over:\n"
+            "    learning_rate: {{log_uniform: [1e-6, 1e-3]}}\n"
+            "    weight_decay: {{uniform: [0, 0.1]}}\n"
+            "    seed: {{integer: [3, 5]}}\n"
+            "    lr_scheduler_type: [linear, cosine]\n",
+            seed);
     };
     const auto sweep = read(yaml(1));
     BOOST_TEST_REQUIRE(static_cast<bool>(sweep));
@@ -124,6 +130,6 @@ BOOST_AUTO_TEST_CASE(what_is_no_sweep) {
         for (int i = 0; i < 1000; ++i) numbers += concat(i == 0 ? "" : ", ", i);
         return numbers;
     }() + "]";
-    BOOST_TEST(says(problem(concat("grid: {a: ", thousand, ", b: ", thousand, "}")),
+    BOOST_TEST(says(problem(format_text("grid: {{a: {}, b: {}}}", thousand, thousand)),
                     "makes more than 100000 runs"));
 }

@@ -14,7 +14,7 @@ namespace {
 struct Folder {
     ~Folder() { std::filesystem::remove_all(root); }
     std::filesystem::path root =
-        std::filesystem::temp_directory_path() / concat("ringshard_files_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_files_{}", getpid());
     HubCache hub{Environment({{"HF_HOME", (root / "hf").string()}})};
 
     void write(const std::filesystem::path& file, const std::string& content = "{}") const {
@@ -29,7 +29,8 @@ struct Folder {
         const auto files = find_dataset_files(
             {"dataset_name", is_ours ? (root / path).string() : path, config, split, {}, takes_any},
             hub, warnings);
-        if (!files) return concat(number(files.failure().code), " ", files.failure().message);
+        if (!files)
+            return format_text("{} {}", number(files.failure().code), files.failure().message);
         std::vector<std::string> names;
         for (const auto& file : files.value())
             names.push_back(file.lexically_relative(root).string());
@@ -80,12 +81,13 @@ BOOST_FIXTURE_TEST_CASE(only_files_of_the_dataset_are_read, Folder) {
     write("outside.jsonl");
     for (const auto* path : {"../outside.jsonl", "/etc/passwd", "data/../../outside.jsonl"}) {
         write("card/README.md",
-              concat("---\nconfigs:\n- config_name: default\n  data_files: ", path, "\n---\n"));
+              format_text("---\nconfigs:\n- config_name: default\n  data_files: {}\n---\n", path));
         const std::string refused = find("card", "train");
         BOOST_TEST(refused.starts_with("65 " + (root / "card/README.md").string()), refused);
         BOOST_TEST(refused.find("outside of the dataset's folder") != std::string::npos, refused);
         write("saved/dataset_info.json");
-        write("saved/state.json", concat(R"({"_data_files": [{"filename": ")", path, "\"}]}"));
+        write("saved/state.json",
+              format_text(R"({{"_data_files": [{{"filename": "{}"}}]}})", path));
         BOOST_TEST(find("saved", "train").starts_with("65 "));
     }
     std::filesystem::create_directories(root / "pipes");
@@ -103,7 +105,7 @@ BOOST_FIXTURE_TEST_CASE(what_looks_like_a_file_is_no_hub_dataset, Folder) {
     for (const auto* name : {"nofile.jsonl", "my-data/part.parquet", "rows.csv"}) {
         const std::string missing = find(name, "train");
         BOOST_TEST(missing ==
-                   concat("66 dataset_name = ", name, ": there is no such file or folder"));
+                   format_text("66 dataset_name = {}: there is no such file or folder", name));
     }
     BOOST_TEST(find("owner/name-v1.0", "train").find("hf download") != std::string::npos);
 }
@@ -125,9 +127,10 @@ BOOST_FIXTURE_TEST_CASE(folders_of_save_to_disk, Folder) {
     BOOST_TEST(find("s", "train") == "s/data-0.arrow");
     write("m/dataset_dict.json", R"({"splits": ["train", "test"]})");
     for (const auto* split : {"train", "test"}) {
-        write(concat("m/", split, "/state.json"),
-              concat(R"({"_data_files": [{"filename": "d.arrow"}], "_split": ")", split, "\"}"));
-        write(concat("m/", split, "/d.arrow"));
+        write(format_text("m/{}/state.json", split),
+              format_text(R"({{"_data_files": [{{"filename": "d.arrow"}}], "_split": "{}"}})",
+                          split));
+        write(format_text("m/{}/d.arrow", split));
     }
     BOOST_TEST(find("m", "test") == "m/test/d.arrow");
     BOOST_TEST(find("m", "validation").starts_with("66 "));

@@ -32,7 +32,7 @@ SampleChoice choice_of(const Value& golden) {
     uint64_t end = 0;
     for (const int64_t size : test::integers(*golden.find("sizes"))) {
         choice.source_ends.push_back(end += static_cast<uint64_t>(size));
-        choice.names.push_back(concat("source ", choice.names.size()));
+        choice.names.push_back(format_text("source {}", choice.names.size()));
     }
     for (const Value& weight : *golden.find("weights")->list())
         choice.weights.push_back(*weight.real());

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "data_golden.hpp"
+#include "ringshard/config/data_settings.hpp"
 
 using namespace ringshard;
 using namespace ringshard::data;

@@ -58,7 +58,7 @@ Read read_all(const std::filesystem::path& file, const std::string& cuts = {}) {
             last = row;
             if (!content) {
                 read.wrong.push_back(
-                    concat(rows->place(before + row), ": ", content.failure().message));
+                    format_text("{}: {}", rows->place(before + row), content.failure().message));
                 return;
             }
             if (read.rows.size() == first) read.places[first] = rows->place(before + row);
@@ -85,7 +85,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / concat("ringshard_rows_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_rows_{}", getpid());
     std::filesystem::path write(const std::string& name, const std::string& content) const {
         std::ofstream(path / name, std::ios::binary) << content;
         return path / name;
@@ -125,8 +125,8 @@ BOOST_FIXTURE_TEST_CASE(lines_and_items_of_any_length_are_read_once, Folder) {
         std::string list;
         std::vector<std::string> expected;
         for (size_t i = 0; lines.size() < (7U << 20U); ++i) {
-            const std::string row = concat("{\"n\": ", i, ", \"text\": \"],[{\\\"",
-                                           std::string(length + i % 7, 'x'), "\"}");
+            const std::string row = format_text("{{\"n\": {}, \"text\": \"],[{{\\\"{}\"}}", i,
+                                                std::string(length + i % 7, 'x'));
             expected.push_back(row);
             lines += row + "\n";
             list += (i > 0 ? "," : "") + row;
@@ -134,13 +134,15 @@ BOOST_FIXTURE_TEST_CASE(lines_and_items_of_any_length_are_read_once, Folder) {
         const auto read = read_all(write("lines.jsonl", lines));
         BOOST_TEST((read.rows == expected));
         for (const auto& [i, place] : read.places)
-            BOOST_TEST_REQUIRE(place == concat((path / "lines.jsonl").string(), ":", i + 1));
+            BOOST_TEST_REQUIRE(place ==
+                               format_text("{}:{}", (path / "lines.jsonl").string(), i + 1));
         const auto list_file = write("list.json", "[" + list + "]");
         const auto items =
             read_all(list_file, open_row_file(list_file, settings_for(list_file)).value()->cuts());
         BOOST_TEST((items.rows == expected));
         for (const auto& [i, place] : items.places)
-            BOOST_TEST_REQUIRE(place == concat((path / "list.json").string(), ", item ", i + 1));
+            BOOST_TEST_REQUIRE(place ==
+                               format_text("{}, item {}", (path / "list.json").string(), i + 1));
     }
 }
 
@@ -180,15 +182,15 @@ BOOST_FIXTURE_TEST_CASE(tables_are_cut_anywhere, Folder) {
     // beyond.
     for (const size_t length : {40U, 70'000U, (1U << 20U) - 7U, 3U << 20U})
         for (const char* line_break : {"\n", "\r\n", "\r"}) {
-            std::string table = concat("n,text", line_break);
+            std::string table = format_text("n,text{}", line_break);
             std::vector<std::string> expected;
             for (size_t i = 0; table.size() < (6U << 20U); ++i) {
                 const std::string middle(length + i % 11, "x,\n\r"[i % 5 % 4]);
-                table += concat(i, ",\"a\"\"", middle, "\"\"\n\"", line_break);
+                table += format_text("{},\"a\"\"{}\"\"\n\"{}", i, middle, line_break);
                 if (i % 3 == 0) table += line_break;  // an empty line is no row
-                expected.push_back(
-                    to_json(Value(Value::Object{{"n", Value(std::to_string(i))},
-                                                {"text", Value(concat("a\"", middle, "\"\n"))}})));
+                expected.push_back(to_json(
+                    Value(Value::Object{{"n", Value(std::to_string(i))},
+                                        {"text", Value(format_text("a\"{}\"\n", middle))}})));
             }
             const auto file = write("table.csv", table);
             BOOST_TEST((read_all(file).rows == expected));
@@ -203,7 +205,7 @@ BOOST_FIXTURE_TEST_CASE(tables_are_cut_anywhere, Folder) {
             BOOST_TEST(join_csv_scans(letters) ==
                        open_row_file(file, settings_for(file)).value()->cuts());
             for (const auto& [i, place] : again.places)
-                BOOST_TEST_REQUIRE(place == concat(file.string(), ", row ", i + 1));
+                BOOST_TEST_REQUIRE(place == format_text("{}, row {}", file.string(), i + 1));
         }
 }
 
@@ -223,7 +225,7 @@ BOOST_FIXTURE_TEST_CASE(wrong_tables_are_told_with_their_rows, Folder) {
         BOOST_TEST(message.find(words) != std::string::npos, message);
     };
     says("n,text\n1,\"a\n2,b\n", "begins at byte 7 has a quote (\") that is not closed");
-    says(concat("n,text\n1,\"a\n", std::string(3U << 20U, 'x')), "that is not closed");
+    says(format_text("n,text\n1,\"a\n{}", std::string(3U << 20U, 'x')), "that is not closed");
     says("n,\"text\n", "that is not closed");
     says("n,n\n1,2\n", "names the column n twice");
     BOOST_TEST(read_all(write("empty.csv", "")).rows.empty());

@@ -28,7 +28,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / concat("ringshard_store_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_store_{}", getpid());
 };
 
 }  // namespace
@@ -231,11 +231,10 @@ BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {
         const bool is_whole = sum && sum.value() == mapped.value().chunk_sum();
         BOOST_TEST(is_whole == (!is_content && i < chunks), "byte " << i);
         if (is_content)
-            BOOST_TEST(
-                sum.failure().message ==
-                concat(file.string(),
-                       ": the 24 bytes from byte 64 on are not those that "
-                       "were written: the file is damaged; remove it, and it is made again"));
+            BOOST_TEST(sum.failure().message ==
+                       format_text("{}: the 24 bytes from byte 64 on are not those that were "
+                                   "written: the file is damaged; remove it, and it is made again",
+                                   file.string()));
     }
     for (size_t length = 0; length < whole.size(); length += 7) {
         std::ofstream(file, std::ios::binary) << whole.substr(0, length);
@@ -299,8 +298,11 @@ BOOST_FIXTURE_TEST_CASE(ids_beyond_the_vocabulary_are_refused, Folder) {
     BOOST_TEST(refusal({1, 319, ~318}, {}).empty());
     BOOST_TEST(refusal({1, 319, ~318}, {1, no_label, 319}).empty());
     BOOST_TEST(refusal({1, 200'000'000, 3}, {}) ==
-               concat(file, ": the token 200000000 at byte 68", end));
-    BOOST_TEST(refusal({1, ~320, 3}, {}) == concat(file, ": the token 320 at byte 68", end));
-    BOOST_TEST(refusal({1, 2, 3}, {1, 2, 700}) == concat(file, ": the label 700 at byte 136", end));
-    BOOST_TEST(refusal({1, 2, 3}, {-5, 2, 3}) == concat(file, ": the label -5 at byte 128", end));
+               format_text("{}: the token 200000000 at byte 68{}", file, end));
+    BOOST_TEST(refusal({1, ~320, 3}, {}) ==
+               format_text("{}: the token 320 at byte 68{}", file, end));
+    BOOST_TEST(refusal({1, 2, 3}, {1, 2, 700}) ==
+               format_text("{}: the label 700 at byte 136{}", file, end));
+    BOOST_TEST(refusal({1, 2, 3}, {-5, 2, 3}) ==
+               format_text("{}: the label -5 at byte 128{}", file, end));
 }

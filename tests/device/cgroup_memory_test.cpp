@@ -45,9 +45,12 @@ public:
         return write(folder + "/memory.max", max)
             .write(folder + "/memory.high", high)
             .write(folder + "/memory.current", std::to_string(used * MiB))
-            .write(folder + "/memory.stat",
-                   concat("anon 1\nfile 99999999999\nshmem 99999\ninactive_file ", cache * MiB,
-                          "\nactive_file 0\n"));
+            .write(folder + "/memory.stat", format_text("anon 1\n"
+                                                        "file 99999999999\n"
+                                                        "shmem 99999\n"
+                                                        "inactive_file {}\n"
+                                                        "active_file 0\n",
+                                                        cache * MiB));
     }
     Root& group_v1(const std::string& group, const std::string& limit, int64_t used,
                    int64_t cache) {
@@ -55,8 +58,10 @@ public:
         return write(folder + "/memory.limit_in_bytes", limit)
             .write(folder + "/memory.usage_in_bytes", std::to_string(used * MiB))
             .write(folder + "/memory.use_hierarchy", "1")
-            .write(folder + "/memory.stat", concat("active_file 77777777777\ntotal_active_file ",
-                                                   cache * MiB, "\ntotal_inactive_file 0\n"));
+            .write(folder + "/memory.stat",
+                   format_text(
+                       "active_file 77777777777\ntotal_active_file {}\ntotal_inactive_file 0\n",
+                       cache * MiB));
     }
     // In MiB; -1: no limit.
     int64_t left() const {
@@ -65,7 +70,7 @@ public:
     }
 
 private:
-    fs::path folder_ = fs::temp_directory_path() / concat("cgroup_memory_test-", getpid());
+    fs::path folder_ = fs::temp_directory_path() / format_text("cgroup_memory_test-{}", getpid());
 };
 
 std::string mebibytes(int64_t number) { return std::to_string(number * MiB); }

@@ -1,4 +1,5 @@
 #include "ringshard/device/device.hpp"
+#include "ringshard/config/run_settings.hpp"
 
 #include <boost/test/unit_test.hpp>
 

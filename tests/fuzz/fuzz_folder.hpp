@@ -33,7 +33,7 @@ public:
 
 private:
     std::filesystem::path path_ =
-        std::filesystem::temp_directory_path() / concat("fuzz-", getpid());
+        std::filesystem::temp_directory_path() / format_text("fuzz-{}", getpid());
 };
 
 inline std::string_view text_of(const uint8_t* data, size_t size) {

@@ -8,6 +8,7 @@ import unittest
 
 from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_steps, run
 
+import pyarrow.parquet
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
@@ -31,6 +32,7 @@ def goldens(folder):
 TRAINED = {"gemma3": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size", "2"],
            "ernie4_5_moe": ["--ep_size", "2", "--dtype", "bfloat16"],
            "glm4_moe": ["--ep_size", "2", "--dtype", "bfloat16"]}
+VOCABULARY = 512  # of the traces
 CORRECTION = "e_score_correction_bias"  # no run trains it, and every file has it in fp32
 
 
@@ -159,9 +161,31 @@ class Families(TrainerTest):
                 deviation = model.get_input_embeddings().weight.std().item()
                 self.assertAlmostEqual(deviation / model.config.initializer_range, 1, delta=0.06)
 
+    def check_logits(self, folder, flags):
+        """Of a written model, computed in the layout of its run: those of transformers in fp32, up to the constant of a softmax."""
+        rows, output = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "scores")
+        ids = torch.randint(3, 500, (2, 40), generator=torch.Generator().manual_seed(2))
+        with open(rows, "w") as file:
+            file.writelines(json.dumps({"input_ids": row}) + "\n" for row in ids.tolist())
+        self.expect(run("score", "--model_name_or_path", folder, "--dataset_name", rows, "--output_dir", output, "--bf16", "false",
+                        "--profile", "zero3", "--top_k", str(VOCABULARY), *flags, ranks=2), 0)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        with torch.no_grad():
+            expected = torch.log_softmax(model(ids).logits.double(), -1)
+        parts = [pyarrow.parquet.read_table(os.path.join(output, part)) for part in sorted(os.listdir(output))]
+        found = [row for part in parts for row in part.to_pylist()]
+        self.assertEqual([row["input_ids"] for row in found], ids.tolist())
+        for row, log_p in zip(found, expected, strict=True):
+            for place in range(1, ids.shape[1]):  # of the token there, by those before
+                ours = torch.empty(VOCABULARY, dtype=torch.double)
+                ours[row["top_ids"][place]] = torch.tensor(row["top_logprobs"][place], dtype=torch.double)
+                error = ((ours - log_p[place - 1]) / log_p[place - 1].abs().clamp(min=1)).abs().max().item()
+                self.assertLess(error, 1e-5, place)
+
     def test_a_trained_model(self):
         for name, trace in goldens("family_traces"):
-            if name.removesuffix(".json") not in TRAINED:
+            flags = TRAINED.get(name.removesuffix(".json"))
+            if flags is None:
                 continue
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
@@ -170,7 +194,8 @@ class Families(TrainerTest):
                 self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--profile", "zero3",
                                 "--dataset_name", ROWS, "--max_length", "48",
                                 "--max_steps", "2", "--learning_rate", "0.01", "--bf16", "false",
-                                *TRAINED[name.removesuffix(".json")], ranks=2), 0)
+                                *flags, ranks=2), 0)
+                self.check_logits(output, flags[:2])
                 before, after = self.load(model), self.load(output)
                 ids = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
                 self.assertGreater((after(ids).logits - before(ids).logits).abs().max().item(), 1e-2)

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from beside_transformers import MODELS, TrainerTest, read_config, read_metrics, read_steps, run
+from devices import HOST
 
 import torch
 from datasets import Dataset
@@ -218,7 +219,7 @@ class Vocabulary(TrainerTest):
 
     def test_the_plan_counts_the_rows(self):
         def checkpoint_bytes(*flags):
-            result = run("plan", "--model_name_or_path", TIED, "--world", "2", "--profile", "zero3", "--json", *flags)
+            result = run("plan", "--model_name_or_path", TIED, "--world", "2", "--gpu", HOST, "--profile", "zero3", "--json", *flags)
             self.expect(result, 0)
             return json.loads(result.stdout)["checkpoint_bytes"]
 

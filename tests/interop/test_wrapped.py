@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_config, read_metrics, run
+from devices import HOST
 
 import torch
 from peft import PeftModel
@@ -213,8 +214,8 @@ class Wrapped(TrainerTest):
             with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
                 with open(os.path.join(folder, "config.json"), "w") as file:
                     json.dump({"model_type": kind, **fields}, file)
-                result = run("plan", "--model_name_or_path", folder, "--world", "8", "--profile", "zero3", "--max_length", "256",
-                             "--per_device_train_batch_size", "1", "--json")
+                result = run("plan", "--model_name_or_path", folder, "--world", "8", "--gpu", "h100-80", "--profile", "zero3",
+                             "--max_length", "256", "--per_device_train_batch_size", "1", "--json")
                 self.expect(result, 0)
                 self.assertEqual(json.loads(result.stdout)["checkpoint_bytes"], 12 * weights)  # fp32 and two moments
 
@@ -251,8 +252,8 @@ class Wrapped(TrainerTest):
                 self.expect(run("train", "--model_name_or_path", model, "--output_dir", output + str(tower), "--dataset_name", file.name,
                                 "--max_length", "48", "--max_steps", "2", "--bf16", "false", "--profile", "zero3", "--save_steps", "2",
                                 "--per_device_train_batch_size", "2", *flags, ranks=2), 0)
-                result = run("plan", "--model_name_or_path", model, "--world", "2", "--gpu", "cpu", "--max_length", "48", "--bf16", "false",
-                             "--profile", "zero3", "--per_device_train_batch_size", "2", *flags, "--json")
+                result = run("plan", "--model_name_or_path", model, "--world", "2", "--gpu", HOST if tower else "cpu",
+                             "--max_length", "48", "--bf16", "false", "--profile", "zero3", "--per_device_train_batch_size", "2", *flags, "--json")
                 self.expect(result, 0)
                 plans.append(json.loads(result.stdout))
                 self.assertEqual(plans[-1]["passed_bytes"], others)
@@ -288,7 +289,7 @@ class Wrapped(TrainerTest):
             with_config(text_config={**whole["text_config"], "hidden_act": "tanh"})
             self.train(model, output, fails=78, says=["text_config: hidden_act = tanh"])
             with_config()
-            self.expect(run("plan", "--model_name_or_path", model, "--dataset_name", ROWS, "--world", "2", "--max_length", "48"), 0)
+            self.expect(run("plan", "--model_name_or_path", model, "--dataset_name", ROWS, "--world", "2", "--gpu", HOST, "--max_length", "48"), 0)
             self.train(model, output, "--freeze", "vision_tower", fails=78, says=["matches no tensor of the model"])
             tensors = {name: tensor for name, tensor in tensors_of(model).items() if not is_of_text(name)}
             save_file(tensors, os.path.join(model, "model.safetensors"), metadata={"format": "pt"})

@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(profiles_deal_out_the_world) {
     BOOST_TEST(shape_of("--profile multi_gpu", 4) == "4x1x1x1");
     BOOST_TEST(shape_of("--profile multi_node", 4, 2) == "4x1x1x1");
     for (const auto* profile : {"zero1", "zero2", "zero3", "fsdp1", "fsdp2"})
-        BOOST_TEST(shape_of(concat("--profile ", profile), 6) == "1x6x1x1");
+        BOOST_TEST(shape_of(format_text("--profile {}", profile), 6) == "1x6x1x1");
     BOOST_TEST(shape_of("--profile context_parallel_2gpu", 2) == "1x1x2x1");
     BOOST_TEST(shape_of("--profile context_parallel_2gpu", 8) == "1x4x2x1");
     BOOST_TEST(shape_of("--profile alst_ulysses_4gpu", 4) == "1x2x1x2");
@@ -133,7 +133,8 @@ BOOST_AUTO_TEST_CASE(what_each_profile_cuts) {
                 mesh::Cuts{true, true, true, true}));
     for (const auto* profile :
          {"zero3", "fsdp1", "fsdp2", "context_parallel_2gpu", "alst_ulysses_4gpu"})
-        BOOST_TEST((cuts(concat("--profile ", profile)) == mesh::Cuts{true, true, true, false}));
+        BOOST_TEST(
+            (cuts(format_text("--profile {}", profile)) == mesh::Cuts{true, true, true, false}));
     BOOST_TEST((cuts("--profile fsdp1 --fsdp_reshard_after_forward SHARD_GRAD_OP") ==
                 mesh::Cuts{true, true, true, true}));
     BOOST_TEST((cuts("--profile fsdp1 --fsdp_sharding_strategy NO_SHARD") == mesh::Cuts{}));

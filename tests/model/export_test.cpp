@@ -30,8 +30,8 @@ struct Folder {
         test::world().barrier();
         if (test::world().is_root()) fs::remove_all(path);
     }
-    fs::path path =
-        fs::temp_directory_path() / test::world().broadcast(concat("ringshard_export_", getpid()));
+    fs::path path = fs::temp_directory_path() /
+                    test::world().broadcast(format_text("ringshard_export_{}", getpid()));
 
     std::set<std::string> names() const {
         std::error_code error;

@@ -59,7 +59,7 @@ public:
 
 private:
     comm::Pending note(const char* operation, std::vector<at::Tensor> tensors) {
-        const std::string what = concat(group_, " ", operation, " ", ++count_);
+        const std::string what = format_text("{} {} {}", group_, operation, ++count_);
         log_.push_back("start " + what);
         return comm::Pending(std::make_unique<NotedEnd>(log_, what, std::move(tensors)));
     }
@@ -173,13 +173,14 @@ BOOST_AUTO_TEST_CASE(weights_are_gathered_while_the_unit_before_computes) {
     const Log log = log_of_step({.shape = {1, 4, 1, 1}, .cuts = zero3}, 1, 1);
     // Gathers 1, 2, 3, ... are those of the embedding, the first block, the second...
     for (int64_t block = 0; block + 1 < 2; ++block) {
-        const size_t begins = place_of(log, concat("forward of block ", block));
-        const size_t next_given = place_of(log, concat("start zero all-gather ", block + 3));
-        const size_t next_begins = place_of(log, concat("forward of block ", block + 1));
+        const size_t begins = place_of(log, format_text("forward of block {}", block));
+        const size_t next_given = place_of(log, format_text("start zero all-gather {}", block + 3));
+        const size_t next_begins = place_of(log, format_text("forward of block {}", block + 1));
         BOOST_TEST(begins < next_given);
         BOOST_TEST(next_given < next_begins);
         // Nobody waits for it before its own turn.
-        BOOST_TEST(place_of(log, concat("wait for zero all-gather ", block + 3)) > next_begins);
+        BOOST_TEST(place_of(log, format_text("wait for zero all-gather {}", block + 3)) >
+                   next_begins);
     }
 }
 
@@ -191,9 +192,9 @@ BOOST_AUTO_TEST_CASE(
     const size_t begins = place_of(log, "forward of block 0");
     const size_t next_begins = place_of(log, "forward of block 1");
     for (const int gather : {4, 5}) {
-        BOOST_TEST(begins < place_of(log, concat("start zero all-gather ", gather)));
-        BOOST_TEST(place_of(log, concat("start zero all-gather ", gather)) < next_begins);
-        BOOST_TEST(place_of(log, concat("wait for zero all-gather ", gather)) > next_begins);
+        BOOST_TEST(begins < place_of(log, format_text("start zero all-gather {}", gather)));
+        BOOST_TEST(place_of(log, format_text("start zero all-gather {}", gather)) < next_begins);
+        BOOST_TEST(place_of(log, format_text("wait for zero all-gather {}", gather)) > next_begins);
     }
 }
 
@@ -221,13 +222,14 @@ BOOST_AUTO_TEST_CASE(copies_of_the_model_are_summed_while_the_block_before_goes_
         const Log log = log_of_step({.shape = {2, 2, 1, 1}, .cuts = cuts}, 1, 1);
         // The first is the head's, the second the last block's, which the block before hides.
         for (int64_t block = 2; block > 0; --block) {
-            const std::string sum = concat("replicate all-reduce ", 4 - block);
-            const size_t given = place_of(log, concat("start ", sum));
-            const size_t next = place_of(log, block > 1 ? concat("backward of block ", block - 2)
-                                                        : "backward of the embedding");
-            BOOST_TEST(place_of(log, concat("backward of block ", block - 1)) < given);
+            const std::string sum = format_text("replicate all-reduce {}", 4 - block);
+            const size_t given = place_of(log, format_text("start {}", sum));
+            const size_t next =
+                place_of(log, block > 1 ? format_text("backward of block {}", block - 2)
+                                        : "backward of the embedding");
+            BOOST_TEST(place_of(log, format_text("backward of block {}", block - 1)) < given);
             BOOST_TEST(given < next);
-            BOOST_TEST(next < place_of(log, concat("wait for ", sum)));
+            BOOST_TEST(next < place_of(log, format_text("wait for {}", sum)));
         }
     }
 }
@@ -242,7 +244,7 @@ BOOST_AUTO_TEST_CASE(updated_weights_travel_while_the_next_step_begins) {
     const int first = std::stoi(next_step->substr(gather.size()));  // the embedding's
     log.erase(log.begin(), next_step);
     const auto waits_for = [&](int unit) {
-        return place_of(log, concat("wait for zero all-gather ", first + unit));
+        return place_of(log, format_text("wait for zero all-gather {}", first + unit));
     };
     // All are given at once, and each is waited for where its unit computes.
     BOOST_TEST(place_of(log, concat(gather, first + 2)) < place_of(log, "embedding"));
@@ -257,8 +259,8 @@ BOOST_AUTO_TEST_CASE(keys_go_round_the_ring_while_the_last_ones_are_met) {
     const Log log = log_of_step({.shape = {1, 1, 4, 1}, .cuts = nothing_cut}, 1, 1);
     const size_t block = place_of(log, "forward of block 0");
     for (int64_t step = 1; step <= 3; ++step) {
-        const size_t given = place_of(log, concat("start ring shift ", step));
-        const size_t waited = place_of(log, concat("wait for ring shift ", step));
+        const size_t given = place_of(log, format_text("start ring shift {}", step));
+        const size_t waited = place_of(log, format_text("wait for ring shift {}", step));
         BOOST_TEST(block < given);
         BOOST_TEST(given < waited);
     }

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "autograd.hpp"
-#include "block.hpp"
 #include "mpi_test.hpp"
+#include "plain_block.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/rope_spec.hpp"
@@ -18,13 +18,6 @@ using namespace ringshard::model;
 using config::ActivationPolicy;
 
 namespace {
-
-constexpr int64_t tokens = 14;
-constexpr int64_t width = 24;
-constexpr double epsilon = 1e-6;
-constexpr double scaling = 1.5;  // of adapters
-constexpr double dropout = 0.3;  // of adapters
-const std::vector<int64_t> document_starts{0, 8};
 
 BlockSpec plain_spec() {
     BlockSpec spec{.width = width, .norm = {.epsilon = epsilon}};
@@ -104,154 +97,6 @@ BlockSpec with_dropout(BlockSpec spec) {
 }
 
 // The tensors of a block by name, of which autograd finds gradients; and the masks of its layers.
-using Leaves = std::map<std::string, at::Tensor>;
-
-at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) {
-    return weight * x * (x.square().mean(-1, true) + epsilon).rsqrt();
-}
-
-at::Tensor normed_if_named(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
-                           const std::string& name) {
-    if (name.empty()) return x;
-    const at::Tensor weight = leaves.at(name + ".weight") + (spec.norm.adds_one ? 1 : 0);
-    if (!spec.norm.is_centred) return normed(x, weight);
-    return at::layer_norm(x, {width}, weight, leaves.at(name + ".bias"), epsilon);
-}
-
-// The layers of a projection side by side.
-at::Tensor projected(const Leaves& leaves, const at::Tensor& x,
-                     const std::vector<std::string>& names) {
-    std::vector<at::Tensor> all;
-    for (const std::string& name : names) {
-        const at::Tensor& weight = leaves.at(name + ".weight");
-        at::Tensor y = x.matmul(weight.t());
-        if (leaves.contains(name + ".bias")) y = y + leaves.at(name + ".bias");
-        if (leaves.contains(name + ".lora_A.weight")) {
-            const at::Tensor& a = leaves.at(name + ".lora_A.weight");
-            const at::Tensor& b = leaves.at(name + ".lora_B.weight");
-            const at::Tensor seen =
-                leaves.contains(name + ".mask") ? x * leaves.at(name + ".mask") : x;
-            at::Tensor update = scaling * seen.matmul(a.t()).matmul(b.t());
-            if (leaves.contains(name + ".lora_magnitude_vector")) {
-                const at::Tensor norms = (weight + scaling * b.matmul(a)).norm(2, 1).detach();
-                const at::Tensor factor = leaves.at(name + ".lora_magnitude_vector") / norms;
-                update = factor * (seen.matmul(weight.t()) + update) - seen.matmul(weight.t());
-            }
-            y = y + update;
-        }
-        all.push_back(y);
-    }
-    return at::cat(all, 1);
-}
-
-at::Tensor turned(const at::Tensor& x, const ops::RopeTable& table) {
-    const at::Tensor cosine = table.cosine.to(at::kDouble).unsqueeze(1);
-    const at::Tensor sine = table.sine.to(at::kDouble).unsqueeze(1);
-    const std::vector<at::Tensor> halves = x.chunk(2, 2);
-    return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine},
-                   2);
-}
-
-// Which keys a query sees, [t, t].
-at::Tensor seen() {
-    const at::Tensor index = at::arange(tokens);
-    const at::Tensor document = index.ge(document_starts[1]);
-    return index.unsqueeze(1).ge(index) & document.unsqueeze(1).eq(document);
-}
-
-at::Tensor attended(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
-                    const ops::RopeTable& table) {
-    const auto& [query_heads, key_heads, head_dim] = spec.attention.heads;
-    const at::Tensor qkv =
-        spec.attention.is_fused
-            ? projected(leaves, x, {"self_attn.qkv_proj"})
-            : projected(leaves, x, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
-    const int64_t keys = key_heads * head_dim;
-    at::Tensor q = qkv.narrow(1, 0, query_heads * head_dim);
-    at::Tensor k = qkv.narrow(1, query_heads * head_dim, keys);
-    const bool norms_all = spec.attention.head_norm == HeadNormKind::all_heads;
-    const bool norms_each = spec.attention.head_norm == HeadNormKind::each_head;
-    if (norms_all) {
-        q = normed(q, leaves.at("self_attn.q_norm.weight"));
-        k = normed(k, leaves.at("self_attn.k_norm.weight"));
-    }
-    q = q.view({tokens, query_heads, head_dim});
-    k = k.view({tokens, key_heads, head_dim});
-    if (norms_each) {
-        q = normed(q, leaves.at("self_attn.q_norm.weight"));
-        k = normed(k, leaves.at("self_attn.k_norm.weight"));
-    }
-    const at::Tensor v =
-        qkv.narrow(1, query_heads * head_dim + keys, keys).view({tokens, key_heads, head_dim});
-    const auto by_heads = [&](const at::Tensor& heads) {
-        return heads.repeat_interleave(query_heads / heads.size(1), 1).transpose(0, 1);
-    };
-    if (spec.attention.rope) {
-        q = turned(q, table);
-        k = turned(k, table);
-    }
-    const at::Tensor scores =
-        by_heads(q).matmul(by_heads(k).mT()) / std::sqrt(static_cast<double>(head_dim));
-    const at::Tensor sums =
-        scores.masked_fill(seen().logical_not(), -1e30).softmax(-1).matmul(by_heads(v));
-    return projected(leaves, sums.transpose(0, 1).reshape({tokens, -1}), {"self_attn.o_proj"});
-}
-
-at::Tensor activated(ops::Activation activation, const at::Tensor& x) {
-    if (activation == ops::Activation::silu) return at::silu(x);
-    return at::gelu(x, activation == ops::Activation::gelu ? "none" : "tanh");
-}
-
-// Every expert computes every token; the weights of those that were not chosen are 0.
-at::Tensor experts_of(const ExpertsSpec& spec, const Leaves& leaves, const at::Tensor& x) {
-    const at::Tensor p = x.matmul(leaves.at("mlp.gate.weight").t()).softmax(1);
-    const at::Tensor chosen = std::get<1>(at::topk(p, spec.per_token));
-    at::Tensor weights = p * at::zeros_like(p).scatter(1, chosen, 1.0);
-    if (spec.routing.normalises) weights = weights / weights.sum(1, true);
-    at::Tensor sum = at::zeros_like(x);
-    for (int64_t expert = 0; expert < spec.count; ++expert) {
-        const std::string name = concat("mlp.experts.", expert, ".");
-        const at::Tensor product =
-            activated(spec.activation, projected(leaves, x, {name + "gate_proj"})) *
-            projected(leaves, x, {name + "up_proj"});
-        sum = sum + weights.narrow(1, expert, 1) * projected(leaves, product, {name + "down_proj"});
-    }
-    return sum;
-}
-
-at::Tensor mlp_of(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x) {
-    if (spec.experts) return experts_of(*spec.experts, leaves, x);
-    if (!spec.mlp.is_gated)
-        return projected(leaves,
-                         activated(spec.mlp.activation, projected(leaves, x, {"mlp.up_proj"})),
-                         {"mlp.down_proj"});
-    const at::Tensor gate_up = spec.mlp.is_fused
-                                   ? projected(leaves, x, {"mlp.gate_up_proj"})
-                                   : projected(leaves, x, {"mlp.gate_proj", "mlp.up_proj"});
-    const std::vector<at::Tensor> halves = gate_up.chunk(2, 1);
-    return projected(leaves, activated(spec.mlp.activation, halves[0]) * halves[1],
-                     {"mlp.down_proj"});
-}
-
-at::Tensor reference(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
-                     const ops::RopeTable& table) {
-    const BranchNormSpec& around_attention = spec.attention_norms;
-    const BranchNormSpec& around_mlp = spec.mlp_norms;
-    const at::Tensor inner = normed_if_named(spec, leaves, x, around_attention.before);
-    const at::Tensor attention_residual =
-        x + spec.residual_multiplier * normed_if_named(spec, leaves,
-                                                       attended(spec, leaves, inner, table),
-                                                       around_attention.behind);
-    const at::Tensor mlp_input =
-        spec.is_parallel && around_mlp.before.empty()
-            ? inner
-            : normed_if_named(spec, leaves, spec.is_parallel ? x : attention_residual,
-                              around_mlp.before);
-    return attention_residual +
-           spec.residual_multiplier *
-               normed_if_named(spec, leaves, mlp_of(spec, leaves, mlp_input), around_mlp.behind);
-}
-
 struct Setting {
     mesh::Mesh mesh{test::world(), {1, 1, 1, 1}, at::kCPU};
     ops::Gemms gemms = ops::Gemms::open().value();
@@ -313,19 +158,15 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
                                                  setting.mesh.ulysses());
     const attention::SequenceDelta delta(setting.mesh.ring(), setting.mesh.ulysses());
-    const BlockContext context{attention,
-                               delta,
-                               setting.plan,
-                               setting.positions,
-                               setting.gemms,
-                               policy,
-                               5,
-                               nullptr,
-                               dropout_keys,
-                               {},
-                               {},
-                               {},
-                               most_product_elements};
+    const BlockContext context{.attention = attention,
+                               .delta = delta,
+                               .plan = setting.plan,
+                               .positions = setting.positions,
+                               .gemms = setting.gemms,
+                               .policy = policy,
+                               .mlp_chunk = 5,
+                               .dropout_keys = dropout_keys,
+                               .most_product_elements = most_product_elements};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
@@ -340,7 +181,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
             leaves[tensor.spec.name] = test::leaf(part(flat, tensor));
     add_masks(spec, units, dropout_keys, leaves);
     const at::Tensor input = test::leaf(x);
-    const at::Tensor wished = reference(spec, leaves, input, setting.positions.ropes.front());
+    const at::Tensor wished = plain_block(spec, leaves, input, setting.positions.ropes.front());
     test::backward(wished, dy);
 
     constexpr double tolerance = 1e-5;

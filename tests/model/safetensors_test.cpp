@@ -18,7 +18,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / concat("ringshard_safetensors_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_safetensors_{}", getpid());
 
     // A file with this header and so many bytes of data.
     void write(const std::string& header, size_t data_bytes,
@@ -72,7 +72,7 @@ BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {
     std::ofstream(path / "model.safetensors") << "\xff\xff\xff\xff\xff\xff\xff\x7f"
                                               << "{}";
     expect_refused("not a safetensors file");
-    const auto entry = [](const char* fields) { return concat(R"({"a": {)", fields, "}}"); };
+    const auto entry = [](const char* fields) { return format_text(R"({{"a": {{{}}}}})", fields); };
     write(entry(R"("dtype": "F32", "shape": [2], "data_offsets": [0, 8])"), 4);
     expect_refused("is the file whole");
     write(entry(R"("dtype": "F32", "shape": [3], "data_offsets": [0, 8])"), 8);
@@ -96,8 +96,8 @@ BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {
     write(R"({"a": {"dtype": 3, "shape": [2], "data_offsets": [0, 8]}})", 12);
     expect_refused("dtype");
     // Nested so deeply that printing it would use up the stack.
-    write(concat(R"({"a": {"dtype": )", std::string(1'000'000, '['), std::string(1'000'000, ']'),
-                 "}}"),
+    write(format_text(R"({{"a": {{"dtype": {}{}}}}})", std::string(1'000'000, '['),
+                      std::string(1'000'000, ']')),
           8);
     expect_refused("no readable header");
 }
@@ -120,7 +120,8 @@ BOOST_FIXTURE_TEST_CASE(an_index_names_regular_files_of_its_folder, Folder) {
     const auto index = path / "model.safetensors.index.json";
     for (const std::string name : {"../one.safetensors", "a/../../one.safetensors", "/dev/zero"}) {
         std::ofstream(index) << R"({"weight_map": {"a": ")" << name << R"("}})";
-        expect_refused(concat("a lies in ", name, ", which may be outside of the model's folder"));
+        expect_refused(
+            format_text("a lies in {}, which may be outside of the model's folder", name));
     }
     BOOST_TEST_REQUIRE(mkfifo((path / "pipe.safetensors").c_str(), 0600) == 0);
     std::ofstream(index) << R"({"weight_map": {"a": "pipe.safetensors"}})";

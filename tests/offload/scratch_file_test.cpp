@@ -28,7 +28,7 @@ public:
 
 private:
     std::filesystem::path path_ =
-        std::filesystem::temp_directory_path() / concat("ringshard_scratch_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_scratch_{}", getpid());
 };
 
 constexpr int64_t elements = 5000;  // not whole pages

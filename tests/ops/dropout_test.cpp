@@ -31,6 +31,17 @@ BOOST_AUTO_TEST_CASE(masks_are_functions_of_their_keys) {
         const at::Tensor sum = at::ones({tokens, width});
         ops::add_dropout(sum, x, mask);
         BOOST_TEST(at::allclose(sum, y + 1));
+        // Both with one mask.
+        for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+            const at::Tensor rows = at::rand({tokens, width}).to(type);
+            const at::Tensor added = at::rand({tokens, width}).to(type);
+            const at::Tensor apart = at::ones({tokens, width}, added.options());
+            const at::Tensor together = apart.clone();
+            ops::add_dropout(apart, added, mask);
+            BOOST_TEST(
+                ops::dropout_and_add(rows, together, added, mask).equal(ops::dropout(rows, mask)));
+            BOOST_TEST(together.equal(apart));
+        }
         // Another layer drops others.
         const at::Tensor other = ops::dropout(x, {keys, 0x0fedcba987654321U, probability}).ne(0);
         const double both = other.logical_not()

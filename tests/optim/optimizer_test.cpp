@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "mpi_test.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 using namespace ringshard;
 

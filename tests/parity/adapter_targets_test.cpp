@@ -35,7 +35,7 @@ json modules_of(const model::ModelSpec& spec, bool is_rslora) {
     for (size_t block = 0; block < spec.blocks.size(); ++block)
         for (const auto& [layer, adapter] : spec.blocks[block].adapters) {
             const auto rank = static_cast<double>(adapter.rank);
-            modules[concat("model.layers.", block, ".", layer)] = {
+            modules[format_text("model.layers.{}.{}", block, layer)] = {
                 adapter.rank, adapter.scaling * (is_rslora ? std::sqrt(rank) : rank)};
         }
     return modules;

@@ -87,7 +87,7 @@ std::vector<std::string> parts_of(const std::string& name, int64_t experts) {
     std::vector<std::string> parts;
     for (int64_t expert = 0; expert < experts; ++expert)
         for (const std::string& layer : layers)
-            parts.push_back(concat(name.substr(0, end), ".", expert, ".", layer, ".weight"));
+            parts.push_back(format_text("{}.{}.{}.weight", name.substr(0, end), expert, layer));
     return parts;
 }
 
@@ -114,8 +114,8 @@ Family open_family(const std::filesystem::path& file) {
     std::ifstream stream(file);
     family.golden = json::parse(stream);
     family.folder = std::filesystem::temp_directory_path() /
-                    concat("ringshard-family-", test::world().broadcast(std::to_string(getpid())),
-                           "-", family.name);
+                    format_text("ringshard-family-{}-{}",
+                                test::world().broadcast(std::to_string(getpid())), family.name);
     if (test::world().rank() == 0) write_model(family.golden, family.folder);
     test::world().barrier();
     const std::vector<int32_t> lengths = family.golden["lengths"];
@@ -302,7 +302,7 @@ void check_documents(TestModel& model, const std::vector<int32_t>& lengths) {
 BOOST_AUTO_TEST_CASE(windows_hide_what_lies_behind_them) {
     for (const char* const name : {"starcoder2", "mixtral"}) {
         const Family family =
-            open_family(test::golden_folder() / "families" / concat(name, ".json"));
+            open_family(test::golden_folder() / "families" / format_text("{}.json", name));
         for (const mesh::MeshShape& shape : layouts()) {
             BOOST_TEST_INFO_SCOPE(name << ", " << to_text(shape));
             TestModel model(test::world(), family.folder,
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(states_stay_in_their_documents) {
     const auto world = test::world().size();
     for (const char* const name : {"qwen3_5", "qwen3_next", "bamba"}) {
         const Family family =
-            open_family(test::golden_folder() / "families" / concat(name, ".json"));
+            open_family(test::golden_folder() / "families" / format_text("{}.json", name));
         for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 1, 1, 1},
                                              {1, 1, 2, 1},
                                              {1, 1, 1, 2},

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(rows_and_packed_documents_give_transformers_numbers) {
 
 BOOST_AUTO_TEST_CASE(positions_turn_as_in_transformers) {
     for (const auto* name : {"llama3-tiny", "qwen2-yarn-tiny"}) {
-        const std::string file = concat(name, ".long.safetensors");
+        const std::string file = format_text("{}.long.safetensors", name);
         const Golden golden = test::read_golden(test::golden_folder() / "forward" / file);
         const auto spec = model::read_model_spec(model_folder(file) / "config.json");
         const at::Tensor ours =

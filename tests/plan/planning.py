@@ -9,6 +9,7 @@ import tempfile
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from devices import HOST, write_device  # noqa: E402
 from trainer import TrainerTest, run  # noqa: E402
 
 CONFIG = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_act": "silu", "hidden_size": 256,
@@ -18,10 +19,6 @@ CONFIG = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_
           "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
 SIZES = {"hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4,
          "head_dim": 32, "vocab_size": 2048, "pad_token_id": None}
-RATES = ("products", "products_backward", "attention", "attention_backward", "attention_extra_keys",
-         "attention_backward_extra_keys", "peak", "row_bytes")
-OTHERS = ("loss_logits", "optimizer_bytes", "host_copy_bytes", "scratch_bytes", "link_bytes", "network_bytes", "save_bytes",
-          "host_memory_bytes", "scratch_room_bytes")
 
 
 class PlanTest(TrainerTest):
@@ -30,7 +27,6 @@ class PlanTest(TrainerTest):
         cls.folder = tempfile.TemporaryDirectory()
         cls.model = cls.made("model", CONFIG)
         cls.number = itertools.count()
-        cls.host = cls.device(is_host="true")
 
     @classmethod
     def tearDownClass(cls):
@@ -72,20 +68,11 @@ class PlanTest(TrainerTest):
         return output, result
 
     def planned(self, flags, *more):
-        """For a device that is written down: this host would be measured for each question, which takes seconds."""
-        device = () if "--gpu" in (*flags, *more) else ("--gpu", self.host)
+        device = () if "--gpu" in (*flags, *more) else ("--gpu", HOST)
         result = run("plan", *flags, *device, *more, "--json")
         self.expect(result, 0)
         return json.loads(result.stdout)
 
     @classmethod
     def device(cls, **numbers):
-        """A file for --gpu: a terabyte of everything, 1e12 operations and 1e10 bytes a second, but for these."""
-        path = os.path.join(cls.folder.name, f"device-{next(cls.number)}")
-        all_numbers = {f"{kind}_{rate}": "1e12" for kind in ("bf16", "fp32") for rate in RATES}
-        all_numbers |= {name: "1e12" if name.endswith(("memory_bytes", "room_bytes")) else "1e10" for name in OTHERS}
-        all_numbers |= {name: "1" for name in all_numbers if name.endswith("extra_keys")}
-        all_numbers |= {"memory_bytes": "1e12"} | numbers
-        with open(path, "w") as file:
-            file.write("name: made\n" + "".join(f"{name}: {number}\n" for name, number in all_numbers.items()))
-        return path
+        return write_device(os.path.join(cls.folder.name, f"device-{next(cls.number)}"), **numbers)

@@ -6,7 +6,8 @@ import time
 import unittest
 from xml.etree import ElementTree
 
-from planning import CONFIG, OTHERS, SIZES, PlanTest
+from planning import CONFIG, SIZES, PlanTest
+from devices import OTHERS
 from trainer import run
 
 
@@ -42,13 +43,7 @@ class Plan(PlanTest):
 
     def test_the_longest_row(self):
         flags = self.flags("zero3", 2, 1, 512, "input", "bf16", [])
-        device = os.path.join(self.folder.name, "device")
-        self.expect(run("doctor", "--measure", device), 0)
-        with open(device) as file:
-            text = file.read()
-        with open(device, "w") as file:
-            file.write("".join("memory_bytes: 1e8\n" if line.startswith("memory_bytes") else line + "\n"
-                               for line in text.splitlines()))
+        device = self.device(is_host="true", memory_bytes="1e8")
         longest = self.planned(flags, "--world", "2", "--gpu", device, "--longest")
         self.assertTrue(longest["fits"])
         self.assertGreater(longest["row_length"], 1024)
@@ -124,6 +119,7 @@ class Plan(PlanTest):
             numbers = dict(line.split(": ") for line in file if not line.startswith("#"))
         for name in (*OTHERS, "memory_bytes"):
             self.assertGreater(float(numbers[name]), 1e6, name)
+        self.expect(run("plan", "--gpu", path, "--show_device"), 0, "is_host: true", stream="stdout")
         nowhere = os.path.join(self.folder.name, "nowhere")
         self.expect_one_message(run("doctor", "--measure", path, "--output_dir", nowhere, ranks=2), 74, "nowhere")
 

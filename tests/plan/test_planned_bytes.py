@@ -110,6 +110,22 @@ class PlannedBytes(PlanTest):
         plan = self.planned(self.flags(*case), "--world", "2")
         self.assertGreater(next(group["bytes"] for group in plan["traffic"] if group["group"] == "experts"), 0)
 
+    def test_bytes_of_experts_in_slices(self):
+        """Gathered are the other weights of two blocks, the vocabulary, and two of sixteen slices."""
+        experts = {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 32, "num_experts_per_tok": 4, "moe_intermediate_size": 192}
+        self.model = self.made("experts-in-slices", {**SIZES, **experts})  # of this test alone
+        cases = [(2, "zero3", 1, 1, 512, "attention", "bf16", []), (4, "zero3", 2, 1, 1024, "all", "fp32", ["--dp_replicate_size", "2"])]
+        more = [(2, "zero3", 2, 1, 2048, "input", "bf16", []), (2, "zero3", 1, 2, 2048, "all", "bf16", []),
+                (2, "fsdp2", 1, 1, 512, "input", "fp32", [])]
+        for ranks, *case in cases + more * HAS_ALL_CASES:
+            with self.subTest(ranks=ranks, case=case):
+                self.check_bytes(ranks, case, *self.begun(ranks, *case))
+        of_experts = 32 * 3 * SIZES["hidden_size"] * 192 * 2  # bytes of a block in bf16
+        plan = self.planned(self.flags(*cases[0][1:]), "--world", "2")
+        vocabulary = 2 * SIZES["vocab_size"] * SIZES["hidden_size"] * 2
+        self.assertLess(plan["memory_bytes"]["gathered"], vocabulary + of_experts)
+        self.assertGreater(plan["peak_bytes_if_uneven"], plan["peak_bytes"])
+
     def test_activations_of_experts(self):
         experts = {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 16, "num_experts_per_tok": 8, "moe_intermediate_size": 192}
         self.model = self.made("experts-of-a-rank", {**SIZES, **experts})  # of this test alone

@@ -10,6 +10,7 @@ import time
 import unittest
 
 from planning import PlanTest
+from devices import HOST
 from trainer import read_metrics, run
 
 questions, answers = 3, 3
@@ -66,7 +67,7 @@ class PlannedRuns(PlanTest):
         held = self.planned(flags, "--world", "2")["peak_bytes"]
         small = {"RINGSHARD_TEST_DEVICE_MEMORY": str(int(2 * held * 0.7))}  # of two ranks
         refused = run("train", *flags, ranks=2, **small)
-        self.expect_one_message(refused, 78, "a step takes", "at: ", "rows of 2048 tokens", "what makes it fit: ",
+        self.expect_one_message(refused, 78, "a step takes", "at: ", "rows of 2048 tokens", "settings that make it fit: ",
                                 "--activation_policy input", "--ignore_plan begins all the same")
         self.expect(run("train", *flags, "--ignore_plan", ranks=2, **small), 0, "warning: a step takes")
         self.assertFalse(os.path.exists(os.path.join(self.folder.name, "never")))
@@ -114,7 +115,7 @@ class PlannedRuns(PlanTest):
                               ("most", "must be auto, or one of everything, all, ")):
             with self.subTest(policy):
                 flags = self.flags("zero3", 1, 1, 512, policy, "fp32", [])
-                self.expect_one_message(run("plan", *flags, "--gpu", self.host), 78, f"activation_policy = {policy}", words)
+                self.expect_one_message(run("plan", *flags, "--gpu", HOST), 78, f"activation_policy = {policy}", words)
                 self.expect_one_message(self.begun(1, "zero3", 1, 1, 512, policy, "fp32", [])[1], 78,
                                         f"activation_policy = {policy} [command line]: ", words)
 

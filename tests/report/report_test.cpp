@@ -18,7 +18,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / concat("ringshard_report_", getpid());
+        std::filesystem::temp_directory_path() / format_text("ringshard_report_{}", getpid());
 };
 
 std::string labels(const Axis& axis) {
@@ -47,7 +47,7 @@ BOOST_FIXTURE_TEST_CASE(event_files_begin_as_they_all_do, Folder) {
                "\x1a\x0d"
                "brain.Event:2");
     BOOST_TEST(file.path().filename().string() ==
-               concat("events.out.tfevents.0000000001.host.", getpid()));
+               format_text("events.out.tfevents.0000000001.host.{}", getpid()));
 }
 
 BOOST_FIXTURE_TEST_CASE(event_files_fail_with_a_value, Folder) {

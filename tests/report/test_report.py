@@ -39,6 +39,14 @@ class OneRun(ReportTest):
                           ["packing", "true", "profile zero3"]])  # the last one folded away, above the defaults
         self.assertIn(["learning_rate", "2e-05", "default"], page.rows("Settings"))
 
+    def test_experts(self):
+        """The busiest one and a dead one are named."""
+        loads = {"expert_load_max_to_mean": 3.5, "expert_load_max_block": 2, "expert_load_max_expert": 17, "expert_load_min_to_mean": 0,
+                 "expert_load_min_block": 1, "expert_load_min_expert": 5, "dead_experts": 4}
+        page = self.report(self.make_run("experts", [step_line(1), {**step_line(2), **loads}], record()))
+        for words in ("3.5", "of the mean: block 2, expert 17", "of the mean: block 1, expert 5; 4 without a token"):
+            self.assertIn(words, page.text)
+
     def test_generated_texts(self):
         def evaluation(step, text):
             return {"step": step, "eval_loss": 0.5, "eval_samples": [

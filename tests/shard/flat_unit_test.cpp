@@ -1,6 +1,7 @@
 #include "ringshard/shard/flat_unit.hpp"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -237,6 +238,56 @@ BOOST_AUTO_TEST_CASE(parts_that_do_not_divide_still_cover_everything) {
     BOOST_TEST(end == 100);
     BOOST_TEST((intersect({0, 10}, {5, 20}) == Range{5, 10}));
     BOOST_TEST(intersect({0, 5}, {7, 9}).size() == 0);
+}
+
+// Six experts in three slices: as single tensors, and as one, of which each slice has a part.
+BOOST_AUTO_TEST_CASE(slices_of_experts_are_units) {
+    UnitLayout layout("block");
+    const ParameterId norm = layout.add({{{"norm", {5}}}});
+    ParameterGroup single;
+    for (int expert = 0; expert < 6; ++expert)
+        single.tensors.push_back({"up" + std::to_string(expert), {3, 5}});
+    single.is_of_experts = true;
+    const ParameterId up = layout.add(single);
+    ParameterGroup stacked;
+    stacked.tensors = {{"down", {6, 5, 3}}};
+    stacked.is_of_experts = true;
+    const ParameterId down = layout.add(stacked);
+
+    const std::vector<FlatUnit> units = layout.finish(4, 7, 1, 3);
+    BOOST_REQUIRE(units.size() == 4);
+    BOOST_TEST((units[0].holds(norm) && !units[0].holds(up) && !units[0].holds(down)));
+    BOOST_TEST(units[0].stage() == 0);
+    for (size_t slice = 0; slice < 3; ++slice) {
+        const FlatUnit& unit = units[slice + 1];
+        BOOST_TEST(unit.name() ==
+                   "block (slice " + std::to_string(slice) + " of its experts)");
+        BOOST_TEST(unit.module() == 7);
+        BOOST_TEST((!unit.comes_with(units[0]) && unit.comes_with(unit)));
+        BOOST_TEST(unit.num_sections() == 1);
+        BOOST_TEST(unit.size() == units[1].size());
+        BOOST_TEST(unit.matrices_end() == unit.size());
+        const std::vector<TensorPiece> pieces = unit.pieces({0, unit.size()});
+        BOOST_REQUIRE(pieces.size() == 3);
+        BOOST_TEST(pieces[0].tensor->spec.name == "up" + std::to_string(2 * slice));
+        BOOST_TEST(pieces[2].tensor->spec.name == "down");
+        BOOST_TEST(pieces[2].first == static_cast<int64_t>(slice) * 30);
+        BOOST_TEST(pieces[2].size == 30);
+        BOOST_TEST(pieces[2].tensor->begins_before == (slice > 0));
+        BOOST_TEST(!pieces[0].tensor->begins_before);
+        const at::Tensor flat = at::arange(unit.size(), at::TensorOptions(at::kFloat));
+        const UnitTensors tensors =
+            UnitTensors(units[0], at::zeros({units[0].size()})).joined(UnitTensors(unit, flat));
+        BOOST_TEST(tensors[norm].numel() == 5);
+        BOOST_TEST(tensors[up].sizes().vec() == (std::vector<int64_t>{6, 5}),
+                   boost::test_tools::per_element());
+        BOOST_TEST(tensors[down].sizes().vec() == (std::vector<int64_t>{2, 5, 3}),
+                   boost::test_tools::per_element());
+        BOOST_TEST(tensors[down].flatten()[0].item<float>() ==
+                   static_cast<float>(pieces[2].in_range));
+    }
+    BOOST_CHECK_THROW(layout.finish(4, 7, 2, 3), std::exception);
+    BOOST_CHECK_THROW(layout.finish(4, 7, 1, 4), std::exception);  // no equal parts
 }
 
 // Three ranks share six experts: two sections of the unit are alike but for the names.

@@ -76,6 +76,9 @@ def activation_bytes(config, tokens, cp, sp, gathers):
     return 4 * tokens / (cp * sp) * (blocks + block)
 
 
+HAS_ALL_CASES = "ALL_CASES" in os.environ  # worlds of other sizes, by the same formulas
+
+
 class Memory(TrainerTest):
     def counted(self, profile, ranks, is_bf16):
         with tempfile.TemporaryDirectory() as output:
@@ -88,7 +91,7 @@ class Memory(TrainerTest):
     def test_every_profile(self):
         for is_bf16 in (False, True):
             for profile in CUTS:
-                for ranks in (1, 2, 4, 8) if not is_bf16 else (2,):
+                for ranks in (2,) if is_bf16 else (1, 2, 4, 8) if HAS_ALL_CASES else (1, 4):
                     line = self.counted(profile, ranks, is_bf16)
                     for kind, expected in formula(profile, ranks, is_bf16).items():
                         found = line[f"memory_{kind}_bytes"]
@@ -109,9 +112,9 @@ class Memory(TrainerTest):
             with open(wanted, "w") as file:
                 json.dump(config, file)
             self.expect(run("init", "--config_json", wanted, "--output_dir", model), 0)
-            for cp, sp, strategy in [(1, 1, "ring"), (2, 1, "ring"), (1, 2, "ring"), (2, 2, "ring"), (4, 1, "ring"),
-                                     (4, 1, "allgather"), (1, 4, "ring"), (4, 2, "ring"), (2, 4, "allgather"),
-                                     (8, 1, "ring")]:
+            more = [(1, 2, "ring"), (4, 1, "ring"), (4, 2, "ring"), (8, 1, "ring")] if HAS_ALL_CASES else []
+            for cp, sp, strategy in [(1, 1, "ring"), (2, 1, "ring"), (2, 2, "ring"), (4, 1, "allgather"), (1, 4, "ring"),
+                                     (2, 4, "allgather"), *more]:
                 with self.subTest(cp=cp, sp=sp, strategy=strategy):
                     output = os.path.join(folder, f"{cp}-{sp}-{strategy}")
                     self.expect(run("train", "--model_name_or_path", model, "--dataset_name",

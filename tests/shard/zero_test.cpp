@@ -23,9 +23,9 @@ std::vector<shard::FlatUnit> make_units(int64_t parts) {
     std::vector<shard::FlatUnit> units;
     for (const int64_t rows : {7, 5, 3}) {
         shard::UnitLayout layout(std::to_string(rows));
-        layout.add(
-            {.tensors = {{concat("matrix", rows), {rows, 11}}}, .begins_with_product = true});
-        layout.add({{{concat("vector", rows), {rows}}}});
+        layout.add({.tensors = {{format_text("matrix{}", rows), {rows, 11}}},
+                    .begins_with_product = true});
+        layout.add({{{format_text("vector{}", rows), {rows}}}});
         if (rows == 5) layout.freeze({"matrix5", "vector5"});
         units.push_back(layout.finish(parts, units.size()).front());
     }
@@ -304,8 +304,8 @@ std::vector<shard::FlatUnit> units_with_experts(int64_t parts, int64_t ranks_of_
         shard::ParameterGroup experts;
         std::set<std::string> names;
         for (int expert = 0; expert < 8; ++expert) {
-            experts.tensors.push_back({concat("expert", expert), {5, 3}});
-            names.insert(concat("expert", expert));
+            experts.tensors.push_back({format_text("expert{}", expert), {5, 3}});
+            names.insert(format_text("expert{}", expert));
         }
         experts.is_of_experts = true;
         layout.add(std::move(experts));

@@ -104,7 +104,9 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
         put_shards(flat, chunks.shard(unit),
                    (gradients ? zero.gradient_shards() : weights).load_shard(unit));
         for (const shard::PlacedTensor& tensor : layout.tensors())
-            tensors[tensor.spec.name] = at::empty(tensor.spec.shape, at::TensorOptions(at::kFloat));
+            if (!tensor.begins_before)
+                tensors[tensor.spec.name] =
+                    at::empty(tensor.spec.shape, at::TensorOptions(at::kFloat));
         for (const shard::TensorPiece& piece : layout.pieces({0, layout.size()}))
             tensors[piece.tensor->spec.name]
                 .flatten()

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "best_model.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/train/metrics.hpp"
 
 using namespace ringshard;

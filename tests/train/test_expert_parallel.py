@@ -76,12 +76,35 @@ class ExpertParallel(TrainerTest):
         for number, (ranks, flags) in enumerate([
                 (4, ["--profile", "zero1", "--ep_size", "2", "--per_device_train_batch_size", "1"]),
                 (2, ["--profile", "zero3", "--cp_size", "2", "--ep_size", "2", "--per_device_train_batch_size", "4"]),
+                (2, ["--profile", "zero3", "--per_device_train_batch_size", "2"]),
                 (None, ["--per_device_train_batch_size", "4"])]):
             with self.subTest(flags):
                 output = os.path.join(self.folder.name, f"resumed-{number}")
                 shutil.copytree(killed, output)
                 self.expect(self.train(output, *flags, ranks=ranks), 0, "checkpoint-2")
                 self.expect_numbers_of_one_rank(output)
+
+    def test_a_run_that_gathers_slices_goes_on_without_them(self):
+        """Experts as single tensors, and as one, of which every slice has a part."""
+        for kind, model, alone in (("single", self.model, self.alone),
+                                   ("stacked", self.make_model(OTHERS[1], "of-slices"), os.path.join(self.folder.name, "of-slices-alone"))):
+            with self.subTest(kind):
+                flags = ("--model_name_or_path", model)
+                if alone != self.alone:
+                    self.expect(self.train(alone, *flags, "--per_device_train_batch_size", "4"), 0)
+                killed = os.path.join(self.folder.name, kind + "-slices")
+                result = self.train(killed, *flags, "--profile", "zero3", "--per_device_train_batch_size", "2", ranks=2,
+                                    RINGSHARD_FAULT="save:copy:2:kill")
+                self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+                for number, layout in enumerate([["--profile", "zero1", "--ep_size", "2", "--per_device_train_batch_size", "2"],
+                                                 ["--profile", "zero3", "--sp_size", "2", "--per_device_train_batch_size", "4"]]):
+                    output = f"{killed}-{number}"
+                    shutil.copytree(killed, output)
+                    self.expect(self.train(output, *flags, *layout, "--save_model_in_checkpoints", "true", ranks=2), 0, "checkpoint-2")
+                    self.expect_numbers_of_one_rank(output, alone)
+                exported = os.path.join(self.folder.name, kind + "-slices-exported")
+                self.expect(run("export", os.path.join(output, f"checkpoint-{STEPS}"), "--output_dir", exported), 0)
+                self.expect_equal_weights(exported, output, os.path.join(output, f"checkpoint-{STEPS}"))
 
     def test_other_kinds_of_experts_go_on_with_another_number(self):
         for config in OTHERS:
@@ -130,6 +153,19 @@ class ExpertParallel(TrainerTest):
                                "--lora_target_parameters", "mlp.experts.down_proj", ranks=2), 78,
                     "ep_size = 2 [command line]", "adapters of all experts")
         self.assertFalse(os.path.exists(os.path.join(output, "metrics.jsonl")))
+
+    def test_routers_that_are_not_known(self):
+        config, output = os.path.join(self.folder.name, "router.json"), os.path.join(self.folder.name, "no-model")
+        mixtral = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 8}
+        for fields, code, says in (({"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3"}, 78,
+                                    ["architectures = [DeepseekV3ForCausalLM]", "Glm4MoeForCausalLM"]),
+                                   ({**mixtral, "router_jitter_noise": 0.1}, 78, ["router_jitter_noise = 0.1"]),
+                                   ({"num_experts_per_tok": 9}, 78, ["num_experts_per_tok = 9", "number of experts, 8"]),
+                                   ({"scoring_func": "softplus"}, 0, ["scoring_func", "it changes nothing"])):
+            with self.subTest(fields):
+                with open(config, "w") as file:
+                    json.dump({**CONFIG, **fields}, file)
+                self.expect(run("init", "--config_json", config, "--output_dir", output), code, *says)
 
     def test_a_loss_without_routers(self):
         output = os.path.join(self.folder.name, "refused-loss")

@@ -6,6 +6,7 @@ import shutil
 import unittest
 
 from stopped_run import CUT, MODEL, ROWS, StoppedRunTest
+from devices import HOST
 from trainer import read_metrics, read_steps, run
 
 FREEZE = ["--freeze", r"embed_tokens|layers\.0\.|layers\.1\.mlp"]
@@ -156,7 +157,7 @@ class Frozen(StoppedRunTest):
 
     def test_the_plan(self):
         def plan(*flags):
-            result = run("plan", "--world", "2", "--profile", "zero3", "--model_name_or_path", MODEL, "--json", *flags)
+            result = run("plan", "--world", "2", "--gpu", HOST, "--profile", "zero3", "--model_name_or_path", MODEL, "--json", *flags)
             self.expect(result, 0)
             return json.loads(result.stdout)
 

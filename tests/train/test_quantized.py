@@ -8,6 +8,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from devices import HOST  # noqa: E402
 from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
@@ -89,7 +90,7 @@ class Quantized(TrainerTest):
     def test_bytes(self):
         with open(os.path.join(self.whole, "metrics.jsonl")) as file:
             measured = json.loads(file.readline())
-        planned = run("plan", "--world", "2", "--model_name_or_path", MODEL, "--json", "--bf16", "false", *CUT,
+        planned = run("plan", "--world", "2", "--gpu", HOST, "--model_name_or_path", MODEL, "--json", "--bf16", "false", *CUT,
                       "--max_length", "48", *LORA, *NF4)
         self.expect(planned, 0)
         planned = json.loads(planned.stdout)["memory_bytes"]

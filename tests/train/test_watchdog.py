@@ -20,13 +20,13 @@ from trainer import MPIEXEC, PATIENCE, TRAINER, TrainerTest, clean_environment, 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 HOST = socket.gethostname()
 STEPS = 8
-TIMEOUT = 4  # seconds
+TIMEOUT = 2  # seconds
 COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
           "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false",
           "--learning_rate", "0.002", "--max_length", "48", "--logging_steps", "1", "--full_determinism",
           "--per_device_train_batch_size", "4"]
 FOUR_RANKS = ["--profile", "zero3", "--sp_size", "2"]
-delayed_steps = 20  # by hand: --steps 1000
+delayed_steps = 10  # by hand: --steps 1000
 
 
 class Watchdog(TrainerTest):
@@ -62,7 +62,7 @@ class Watchdog(TrainerTest):
                 hung = self.train(*flags, "--hang_timeout_s", str(TIMEOUT), RINGSHARD_FAULT=f"step:5:{action}@{rank}")
                 seconds = time.monotonic() - began
                 self.expect_one_message(hung, 77, "training is stalled: ", f"rank {rank} on {HOST}", *words)
-                self.assertLess(seconds, 6 * TIMEOUT)
+                self.assertLess(seconds, 20 + 2 * TIMEOUT)
                 for other in {0, 1, 2, 3} - {rank}:
                     self.assertIn("group zero of rank 0", self.read(other))
                     self.assertIn(f"rank {other} on {HOST}, step 5", self.read(other))
@@ -101,7 +101,7 @@ class Watchdog(TrainerTest):
             with self.subTest(point):
                 shutil.rmtree(self.output, ignore_errors=True)
                 result = self.train("--max_steps", "4", "--save_steps", "2", *evaluated, "--hang_timeout_s", "1",
-                                    RINGSHARD_FAULT=f"{point}:1:delay@2", RINGSHARD_TEST_DELAY_MS="5000")
+                                    RINGSHARD_FAULT=f"{point}:1:delay@2", RINGSHARD_TEST_DELAY_MS="4000")
                 self.expect(result, 0)
                 self.assertFalse(os.path.exists(os.path.join(self.output, "attempt-1", "hang-rank0.txt")))
         shutil.rmtree(self.output)
@@ -110,7 +110,7 @@ class Watchdog(TrainerTest):
 
     def test_no_alarm_after_the_whole_job_was_suspended(self):
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "4", TRAINER, "train", *COMMON, *FOUR_RANKS,
-                   "--max_steps", "60", "--hang_timeout_s", "2", "--save_strategy", "no", "--output_dir", self.output]
+                   "--max_steps", "40", "--hang_timeout_s", "2", "--save_strategy", "no", "--output_dir", self.output]
         slowly = clean_environment(RINGSHARD_FAULT="step:*:delay@1", RINGSHARD_TEST_DELAY_MS="100")
         with subprocess.Popen(command, env=slowly, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
             while not os.path.exists(os.path.join(self.output, "metrics.jsonl")):
@@ -119,7 +119,7 @@ class Watchdog(TrainerTest):
                 for rank in ranks_of(job):
                     os.kill(rank, number)
                     time.sleep(0.2)  # nor are they stopped, or woken up, at once
-                time.sleep(6)
+                time.sleep(4)
             said = job.communicate(timeout=120 * PATIENCE)[1]
         self.assertEqual(job.returncode, 0, said)
 
@@ -135,7 +135,8 @@ class Watchdog(TrainerTest):
             self.assertEqual(line["compute_rank"], 2)
             self.assertLessEqual(line["compute_min_s"], line["compute_median_s"])
             self.assertLessEqual(line["compute_median_s"], line["compute_s"])
-            self.assertNotEqual(line["comm_wait_rank"], 2)
+        # Others wait for it, but in a step in which this machine held one of them back.
+        self.assertLess(sum(line["comm_wait_rank"] == 2 for line in late), 0.1 * len(late))
         self.assertLess(sum(line["compute_median_s"] for line in late), 0.5 * sum(line["compute_s"] for line in late))
 
 

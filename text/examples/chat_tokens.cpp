@@ -14,7 +14,8 @@ Expected<std::vector<int32_t>> chat_tokens(const std::filesystem::path& path,
     auto folder = TokenizerFolder::read(path);
     if (!folder) return folder.failure();
     const auto source = folder.value().chat_template(false);
-    if (!source) return Failure{ExitCode::bad_data, concat(path.string(), " has no chat template")};
+    if (!source)
+        return Failure{ExitCode::bad_data, format_text("{} has no chat template", path.string())};
     auto chat = ChatTemplate::parse(*source, "chat template");
     if (!chat) return chat.failure();
 

@@ -11,10 +11,10 @@ bool is_assistant(const Value& message) {
 
 Failure no_prefix(const ChatTemplate& chat_template, size_t message, std::string_view what) {
     return {ExitCode::bad_data,
-            concat(chat_template.name(), ": where the assistant's message ", message,
-                   " stands cannot be told, since ", what,
-                   "; add {% generation %} ... {% endgeneration %} to the template around what the "
-                   "assistant says")};
+            format_text("{}: the assistant's message {} cannot be found in the rendering, since "
+                        "{}; add {{% generation %}} ... {{% endgeneration %}} to the template "
+                        "around what the assistant says",
+                        chat_template.name(), message, what)};
 }
 
 Expected<std::string> render_first(const ChatTemplate& chat_template, Conversation conversation,
@@ -33,13 +33,13 @@ Expected<ByteRange> find_span(const ChatTemplate& chat_template, const Conversat
     const auto before = render_first(chat_template, conversation, message, true);
     if (!before)
         return no_prefix(chat_template, message,
-                         concat("the messages before it cannot be rendered alone (",
-                                before.failure().message, ")"));
+                         format_text("the messages before it cannot be rendered alone ({})",
+                                     before.failure().message));
     const auto with = render_first(chat_template, conversation, message + 1, false);
     if (!with)
         return no_prefix(chat_template, message,
-                         concat("the messages up to it cannot be rendered alone (",
-                                with.failure().message, ")"));
+                         format_text("the messages up to it cannot be rendered alone ({})",
+                                     with.failure().message));
     if (!whole.starts_with(with.value()))
         return no_prefix(chat_template, message,
                          "it is rendered differently when other messages follow");

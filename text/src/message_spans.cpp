@@ -56,12 +56,11 @@ Expected<std::vector<ByteRange>> find_message_spans(const ChatTemplate& chat_tem
             messages[i] = placeholder_message(conversation.messages[i], placeholder);
             const auto other = chat_template.render(changed);
             if (!other)
-                return Failure{
-                    other.failure().code,
-                    concat("where message ", i + 1,
-                           " stands in the rendering cannot be found, since the template does not "
-                           "render a message of its role with plain content in its place: ",
-                           other.failure().message)};
+                return Failure{other.failure().code,
+                               format_text("where message {} stands in the rendering cannot be "
+                                           "found, since the template does not render a message of "
+                                           "its role with plain content in its place: {}",
+                                           i + 1, other.failure().message)};
             const ByteRange differs = difference(rendered, other.value().text);
             span = {std::min(span.begin, differs.begin), std::max(span.end, differs.end)};
         }

@@ -135,12 +135,13 @@ BOOST_AUTO_TEST_CASE(templates_render_as_with_transformers) {
                                {"pad_token", Value(std::string("<|endoftext|>"))}};
     for (const char* name : {"chatml", "qwen3ish", "llama3ish", "mistralish", "gemmaish", "macros",
                              "generation", "generation_blocks", "small"}) {
-        const auto rows = rows_of(folder / concat(name, ".jsonl"));
+        const auto rows = rows_of(folder / format_text("{}.jsonl", name));
         BOOST_TEST(rows.size() >= 60U);
         for (size_t i = 0; i < rows.size(); ++i) BOOST_TEST_CONTEXT(name << ".jsonl:" << i + 1) {
                 const Value* own = rows[i].find("template");
                 auto parsed = ChatTemplate::parse(
-                    own != nullptr ? *own->string() : content_of(folder / concat(name, ".jinja")),
+                    own != nullptr ? *own->string()
+                                   : content_of(folder / format_text("{}.jinja", name)),
                     name);
                 if (parsed) parsed.value().set_clock([] { return time_of(2024, 3, 5, 7, 8, 9); });
                 check_row(parsed, rows[i], with_kwargs(tokens, rows[i]), "rendered");
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(the_older_renderings_are_met_too) {
     const Value tokens = read_json(content_of(folder / "apply/special_tokens.json")).value();
     for (const char* name : {"chatml", "chatml_generation", "thinking", "headers",
                              "headers_generation", "inst", "features"}) {
-        const auto rows = rows_of(folder / "apply" / concat(name, ".jsonl"));
+        const auto rows = rows_of(folder / "apply" / format_text("{}.jsonl", name));
         BOOST_TEST(rows.size() >= 40U);
         for (size_t i = 0; i < rows.size(); ++i)
             BOOST_TEST_CONTEXT("apply/" << name << ".jsonl:" << i + 1) {
@@ -292,7 +293,7 @@ BOOST_AUTO_TEST_CASE(assistant_spans_are_never_guessed) {
         BOOST_TEST(spans.failure().message.find(part) != std::string::npos,
                    spans.failure().message);
     };
-    refused("{{ messages | length }}" + chatml, talk, "message 1 stands cannot be told");
+    refused("{{ messages | length }}" + chatml, talk, "message 1 cannot be found");
     refused("{% for m in messages %}{{ m.content }}{% if loop.last %}!{% endif %}{% endfor %}",
             talk, "differently when other messages follow");
     refused(chatml + "{{ 'think' if add_generation_prompt }}", talk, "generation prompt is not");

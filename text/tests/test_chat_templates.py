@@ -27,8 +27,8 @@ if TRL is None:
     sys.exit(77)
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
-CONVERSATIONS = int(os.environ.get("TEST_CONVERSATIONS", "4000"))
-MUTATIONS = int(os.environ.get("TEST_MUTATIONS", "4000"))
+CONVERSATIONS = int(os.environ.get("TEST_CONVERSATIONS", "2000"))
+MUTATIONS = int(os.environ.get("TEST_MUTATIONS", "2000"))
 NOW = [2024, 3, 5, 7, 8, 9]
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 logging.getLogger("transformers").setLevel(logging.ERROR)

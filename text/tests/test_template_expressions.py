@@ -11,7 +11,7 @@ import unittest
 import test_chat_templates as chat  # skips where transformers is missing
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
-EXPRESSIONS = int(os.environ.get("TEST_EXPRESSIONS", "20000"))
+EXPRESSIONS = int(os.environ.get("TEST_EXPRESSIONS", "8000"))
 
 ATOMS = ["1", "0", "-3", "7", "2.5", "-0.5", "1e16", "1e-5", "true", "false", "none", "missing", "''", "'abc'",
          "'Hello World'", "' pad '", "'a,b,,c'", "'éß日😀'", "'it''s'", "'a\\nb\\n'", "'<b>&'", "'x' * 3", "'12'", "'-1.5'",

@@ -11,8 +11,9 @@
 
 namespace ringshard::attention {
 
-// Which tokens of its document a token sees: itself and all earlier ones, or as many as the window
-// holds, itself included. Or it sees them through a state that passes from token to token.
+// The tokens of its document that a token sees: itself and all earlier ones, or as many as the
+// window holds, itself included. Or a token sees earlier ones through a state that passes from
+// token to token.
 struct Mask {
     std::optional<int64_t> window{};
     bool through_state = false;

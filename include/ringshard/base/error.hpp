@@ -25,9 +25,9 @@ private:
 }  // namespace ringshard
 
 // Checks an invariant of the program. Mistakes of users are reported as Failure or Error instead.
-#define RINGSHARD_CHECK(condition, ...)                                          \
-    do {                                                                         \
-        if (!(condition))                                                        \
-            ::ringshard::throw_broken_promise(#condition, __FILE__, __LINE__,    \
-                                              ::ringshard::concat(__VA_ARGS__)); \
+#define RINGSHARD_CHECK(condition, ...)                                               \
+    do {                                                                              \
+        if (!(condition))                                                             \
+            ::ringshard::throw_broken_promise(#condition, __FILE__, __LINE__,         \
+                                              ::ringshard::format_text(__VA_ARGS__)); \
     } while (false)

@@ -13,7 +13,7 @@ namespace ringshard {
 
 // Named points where a test can make the program fail. RINGSHARD_FAULT=step:5:kill kills every rank
 // when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv fail in other ways, stop
-// is SIGSTOP, spin an endless loop, read waits for a pipe that nobody writes into, and stall makes
+// is SIGSTOP, spin an endless loop, read waits for a pipe without a writer, and stall makes
 // a file FILE.awaited and waits for FILE, which RINGSHARD_TEST_GO_ON names; delay lasts up to
 // RINGSHARD_TEST_DELAY_MS, at random. Where a file is written, the operation can fail instead: eio,
 // enospc, or short, where the disk takes half of it and no more. For numbers, flip inverts a bit of
@@ -30,10 +30,10 @@ public:
 
     // Call when the program reaches `point`. May not return.
     void reach(std::string_view point);
-    // As above, before a write to `file`: returns the failure that the test wants of this write, if
+    // As above, before a write to `file`: returns the failure that the test sets for this write, if
     // any.
     std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
-    // Returns how the test wants a number corrupted at `point`.
+    // Returns the corruption of a number that the test sets for `point`.
     enum class Corruption { none, flip, nan };
     Corruption corruption_at(std::string_view point);
 

@@ -38,8 +38,8 @@ std::string work_mark();
 std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,
                                          const std::filesystem::path& file);
 
-// Removes what was left in a folder on the way to files of these names; a process that is still
-// alive, and writes one of them, fails then.
+// Removes unfinished files of these names from a folder; a process that still writes one of them
+// fails then.
 void remove_unfinished(const std::filesystem::path& folder,
                        const std::function<bool(const std::string& name)>& is_meant);
 

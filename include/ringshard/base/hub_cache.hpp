@@ -15,8 +15,8 @@ public:
     explicit HubCache(const Environment& environment);
 
     enum class Kind { model, dataset };
-    // The folder of a repository "owner/name" at a revision. A failure tells what to run where
-    // there is a network; `setting` is what named the repository.
+    // The folder of a repository "owner/name" at a revision. A failure names the command to run
+    // where there is a network; `setting` is what named the repository.
     Expected<std::filesystem::path> find(Kind kind, const std::string& repository,
                                          const std::string& revision,
                                          const std::string& setting) const;

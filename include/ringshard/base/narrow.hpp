@@ -10,7 +10,7 @@ namespace ringshard {
 // MPI.
 template <class To, class From>
 constexpr To narrow(From value) {
-    RINGSHARD_CHECK(std::in_range<To>(value), "value ", value);
+    RINGSHARD_CHECK(std::in_range<To>(value), "value {}", value);
     return static_cast<To>(value);
 }
 

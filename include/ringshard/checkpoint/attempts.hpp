@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,10 +87,10 @@ struct CheckpointEntry {
 Expected<std::vector<CheckpointEntry>> valid_checkpoints(const std::filesystem::path& output_dir,
                                                          std::vector<std::string>& warnings);
 
-// Which valid checkpoints to keep after a save.
+// The valid checkpoints that stay after a save.
 struct Retention {
-    std::optional<int64_t> limit;        // maximum number; the newest always stays
-    std::optional<int64_t> kept_step{};  // step of a checkpoint that stays however old it is
+    std::optional<int64_t> limit;    // maximum number; the newest always stays
+    std::set<int64_t> kept_steps{};  // of checkpoints that stay however old they are
 };
 
 }  // namespace ringshard::checkpoint

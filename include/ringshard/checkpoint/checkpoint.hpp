@@ -27,6 +27,7 @@ struct Progress {
     struct OfAdapter {
         data::LoaderState data;
         int64_t num_tokens = 0;
+        std::optional<int64_t> last_step{};  // if it has ended before the steps of its settings
     };
     std::vector<OfAdapter> adapters{};
 };
@@ -84,8 +85,10 @@ std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWei
 shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes);
 
 // Loads weights into this rank's shards; rows that the checkpoint does not have stay unchanged.
-// Collective over the group.
+// `adapter`: of those that train together, the one whose weights are loaded alone. Collective over
+// the group.
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
-                                                const comm::Group& group);
+                                                const comm::Group& group,
+                                                std::optional<size_t> adapter = std::nullopt);
 
 }  // namespace ringshard::checkpoint

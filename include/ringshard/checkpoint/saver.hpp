@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,7 +62,7 @@ struct ModelFile {
 // does not wait.
 struct SaveNotes {
     std::map<std::string, std::string> files{};  // besides the state, content by name
-    std::optional<int64_t> kept_step{};  // step of a checkpoint that stays however old it is
+    std::set<int64_t> kept_steps{};              // of checkpoints that stay however old they are
 };
 
 // Contiguous elements of a frozen tensor that this rank writes into the model's files.

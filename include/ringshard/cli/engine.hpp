@@ -9,7 +9,10 @@
 #include "ringshard/base/expected.hpp"
 #include "ringshard/cli/plan_args.hpp"
 #include "ringshard/comm/group.hpp"
-#include "ringshard/config/settings.hpp"
+
+namespace ringshard::config {
+class Settings;
+}
 
 namespace ringshard::cli {
 

@@ -14,12 +14,12 @@ struct PlanArgs {
     int64_t world = 1;               // ranks
     std::optional<int64_t> nodes{};  // else as many as the ranks need, eight to a node
     std::string device = "cpu";      // a name or a file: plan/devices.hpp
-    std::string interconnect{};      // "nvlink+ib400"; empty: what is usual with the device
+    std::string interconnect{};      // "nvlink+ib400"; empty: the usual links of the device
     int64_t documents = 1;           // in a row, equally long
     bool finds_longest = false;      // the longest row that fits
     bool suggests = false;           // layouts, the best first
     std::string curves{};            // a folder for what becomes of it on more ranks
-    bool shows_device = false;       // what is taken of it, as a file that --gpu reads
+    bool shows_device = false;       // prints its figures, as a file that --gpu reads
     bool as_json = false;
     std::vector<std::string> settings{};  // the flags of training
 

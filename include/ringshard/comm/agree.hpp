@@ -9,7 +9,7 @@
 
 namespace ringshard::comm {
 
-// A failure that every rank of a group knows, so that all return together. Only the functions below
+// A failure that all ranks of a group hold, so that all return together. Only the functions below
 // create one: code that returns a rank's own Failure while other ranks wait does not compile.
 class AgreedFailure {
 public:

@@ -18,6 +18,10 @@ struct AdapterInit {
     bool takes_from_weights() const { return kind == Kind::pissa || kind == Kind::olora; }
 };
 
+// Biases of the model that are trained beside adapters, in PEFT's words: none, all of them, or
+// those of layers that have an adapter.
+enum class TrainedBiases { none, all, lora_only };
+
 // Reads true, gaussian, pissa, pissa_niter_N or olora; nothing for other texts.
 std::optional<AdapterInit> read_adapter_init(const std::string& text);
 

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-namespace ringshard::config {
+#include "ringshard/config/adapter_init.hpp"
 
-// Biases of the model that are trained beside adapters, in PEFT's words: none, all of them, or
-// those of layers that have an adapter.
-enum class TrainedBiases { none, all, lora_only };
+namespace ringshard::config {
 
 // Low-rank adapters, under the names of TRL's ModelConfig.
 struct AdapterSettings {
@@ -26,7 +25,8 @@ struct AdapterSettings {
     std::string lora_task_type = "CAUSAL_LM";
     std::string adapter_name_or_path;  // a folder with an adapter to go on from
     std::string adapters;              // JSON: several that train together, or a file of them
-    bool merge = false;                // for export
+    std::optional<int64_t> adapters_at_a_time;  // of these in a micro-batch; unset: all
+    bool merge = false;                         // for export
 };
 
 }  // namespace ringshard::config

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
-
 namespace ringshard::config {
+
+struct Config;
 
 enum class Treatment {
     served,
@@ -26,8 +26,8 @@ enum class LossRole {
 
 enum class Shape { boolean, integer, number, word, list, json };
 
-// One setting: everything the program knows about its name. src/config/options/ has one entry per
-// setting.
+// One setting: its name, and everything that belongs to the name. src/config/options/ has one entry
+// per setting.
 struct Option {
     std::string name;
     std::string group;

@@ -2,12 +2,12 @@
 
 #include <optional>
 
-#include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/prepare.hpp"
 
 namespace ringshard::config {
 struct Config;
-}
+struct DataSettings;
+}  // namespace ringshard::config
 
 namespace ringshard::data {
 

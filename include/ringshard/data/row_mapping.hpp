@@ -17,7 +17,7 @@ struct RowMapping {
     Names column_map{};
     std::string role_key{};     // of a message; empty: role
     std::string content_key{};  // empty: content
-    Names roles{};              // the name that the chat template knows, and the dataset's
+    Names roles{};              // the name in the chat template, and the dataset's
 
     // Returns the dataset's name for one of our columns.
     const std::string& source_of(const std::string& column) const;

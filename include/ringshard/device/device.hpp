@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/config/run_settings.hpp"
+
+namespace ringshard::config {
+enum class DeviceChoice;
+}
 
 namespace ringshard::device {
 

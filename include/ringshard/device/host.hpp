@@ -17,7 +17,7 @@ struct Host {
     int64_t num_numa_nodes = 0;
     int64_t num_cores = 0;
     int64_t num_threads = 0;         // hardware threads of the host
-    int64_t num_usable_threads = 0;  // of those, what the scheduler lets this process use
+    int64_t num_usable_threads = 0;  // of those, as many as the scheduler allows this process
     std::string usable_threads;      // "0-3,8-11"
     Binding binding;
     int64_t memory_bytes = 0;

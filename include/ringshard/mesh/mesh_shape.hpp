@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/config/parallel_settings.hpp"
 
 namespace ringshard::config {
 class Settings;
-}
+struct ParallelSettings;
+}  // namespace ringshard::config
 
 namespace ringshard::mesh {
 

@@ -8,7 +8,6 @@
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/config/adapter_init.hpp"
-#include "ringshard/config/adapter_settings.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/shard/tensor_sums.hpp"

@@ -52,8 +52,8 @@ struct AttentionSpec {
     std::string key_norm = "self_attn.k_norm";
     std::optional<size_t> rope = 0;  // of ModelSpec::ropes; nothing: the heads do not rotate
     attention::Mask mask{};
-    // The query projection has a gate behind each head, whose sigmoid multiplies what the head
-    // gives.
+    // The query projection has a gate behind each head, whose sigmoid multiplies the result
+    // of the head.
     bool is_gated = false;
     // Each head has a learned score that takes part in every softmax and brings no value:
     // self_attn.sinks.
@@ -167,8 +167,8 @@ struct BlockSpec {
     std::vector<JointAdapter> joint{};              // in their place; the same names in all blocks
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
     bool has_biases_apart = false;
-    // The MLP reads the input of the block, as the attention does. Without a norm before it, it
-    // reads what the attention reads.
+    // The MLP reads the input of the block, as the attention does. Without a norm before it,
+    // both read the same rows.
     bool is_parallel = false;
     double residual_multiplier = 1;  // of both branches
 

@@ -17,7 +17,7 @@
 
 namespace ringshard::model {
 
-// A whole model, without adapters; or what is trained where there are adapters, as PEFT stores it.
+// The whole model without adapters, or the trained tensors of an adapter, as PEFT stores them.
 enum class ExportContent { model, adapter };
 
 // How weights lie in a Hugging Face folder.
@@ -58,8 +58,8 @@ struct WeightFiles {
 };
 inline constexpr const char* index_name = "model.safetensors.index.json";
 
-// Which weight goes into which file, and where: known to every rank without asking. They are the
-// files that transformers would make: tensors are dealt to files in the order of their names,
+// The file and the place of each weight: every rank computes the same ones alone. The files are
+// those that transformers would make: tensors are dealt to files in the order of their names,
 // numbers in them by value, and lie in a file in the order of their names as they are. Constants
 // stand at the beginning of the first file.
 WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form);
@@ -89,7 +89,7 @@ StoredType type_in_config(const std::string& config_json);
 // The type in which a model is written: the setting dtype, or with auto that of its config.json.
 StoredType written_type(const std::string& dtype, const std::string& config_json);
 
-// Makes a Hugging Face folder of the weights in the shards. Nobody gathers: every rank writes its
+// Makes a Hugging Face folder of the weights in the shards. No rank gathers them: each writes its
 // own ranges at their places in model.safetensors, or in model-00001-of-00002.safetensors ... with
 // an index; the bytes are those that transformers' save_pretrained would write, at any number of
 // ranks and at every profile. `files` are what belongs beside the weights, content by name, on rank

@@ -4,9 +4,12 @@
 #include <string>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/ops/fp8.hpp"
+
+namespace ringshard::config {
+struct TrainingSettings;
+}
 
 // The products of a run in FP8: y = x w^T and dx = dy w of the linear layers of blocks. Gradients
 // of weights, adapters, routers, experts, the head and attention compute in bf16.

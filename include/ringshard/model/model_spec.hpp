@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/model/rope_spec.hpp"
 #include "ringshard/shard/flat_unit.hpp"
@@ -100,11 +101,22 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
 // Returns the units of the modules in the order in which they are used: embedding, blocks, final
 // norm with head. A tied head is one module with the embedding, which comes first. A module whose
 // parameters are frozen in part has two units, the trained one first. If several ranks share the
-// experts, those of a block are units of their own.
+// experts, those of a block are units of their own; so is each of the slices in which they are
+// gathered, which come after the other units of the block.
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
-                                        int64_t ranks_of_experts = 1);
+                                        int64_t ranks_of_experts = 1,
+                                        bool experts_in_slices = false);
+// Those of a run.
+std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, const mesh::MeshShape& shape,
+                                        const mesh::Cuts& cuts);
+// Whether a run gathers experts in slices: where weights are sharded at rest, and given up after
+// the forward pass, and each rank computes with all experts.
+bool gathers_slices(const mesh::MeshShape& shape, const mesh::Cuts& cuts);
+// In how many slices it gathers the experts of a block, at most; 1: with the block, or there are
+// none.
+int64_t most_slices_of_experts(const ModelSpec& spec);
 
-// Which module is which.
+// The numbers of the modules: the embedding, the blocks, the head.
 struct ModuleIndex {
     explicit ModuleIndex(const ModelSpec& spec) : head(spec.tied ? 0 : spec.blocks.size() + 1) {}
     size_t embedding = 0;

@@ -45,7 +45,7 @@ struct StoredTensor {
 };
 
 // The tensors of a Hugging Face folder: model.safetensors, or shards with an index. Files are
-// mapped, so only what is read is touched.
+// mapped, so the system loads only pages that are read.
 class StoredModel {
 public:
     // Checks headers, sizes and offsets.

@@ -10,7 +10,6 @@
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/activation_policies.hpp"
-#include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/model/layer_cache.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
@@ -22,6 +21,10 @@
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/shard/zero.hpp"
 
+namespace ringshard::config {
+struct ParallelSettings;
+}
+
 namespace ringshard::model {
 
 class ActivationStore;
@@ -29,6 +32,7 @@ class RecordedBlocks;
 class RouterSums;
 struct BlockContext;
 struct ModelParts;
+struct ModuleUnits;
 class PositionTables;
 struct Positions;
 
@@ -136,14 +140,16 @@ private:
     int64_t longest_of_experts(const TokenBatch& batch) const;
     at::Tensor forward(const Pass& pass) const;  // the input of the head
     void backward(const Pass& pass, at::Tensor gradient) const;
-    // Of a module: gathered, or where gradients are added up. Collective over the zero group.
+    // Of a module, but not of slices of experts: gathered, or where gradients are added up.
+    // Collective over the zero group.
     shard::UnitTensors weights_of(size_t module) const;
     void release(size_t module, shard::Zero::NextUse next_use) const;
     shard::UnitTensors gradients_of(size_t module) const;
     void reduce(size_t module) const;  // the gradient of what is trained
-    BlockContext context_of(size_t block, const Pass& pass) const;
-    template <class... Parts>
-    void report_phase(const Parts&... parts) const;
+    // next_use: of the slices of its experts.
+    BlockContext context_of(size_t block, const Pass& pass, shard::Zero::NextUse next_use) const;
+    template <class... Values>
+    void report_phase(TextPattern<sizeof...(Values)> pattern, const Values&... values) const;
 
     ModelSpec spec_;
     std::vector<attention::Mask> masks_;
@@ -152,8 +158,8 @@ private:
     Operations operations_;
     ModuleIndex index_;
     shard::Zero& zero_;
-    std::vector<std::vector<size_t>> units_;  // of every module, in zero_
-    bool trains_table_ = true;                // the embedding
+    std::vector<ModuleUnits> units_;  // of every module, in zero_
+    bool trains_table_ = true;        // the embedding
     bool has_dropout_ = false;
     std::unique_ptr<const PositionTables> positions_;
     double embedding_multiplier_ = 1;

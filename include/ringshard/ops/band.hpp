@@ -4,7 +4,7 @@
 
 namespace ringshard::ops {
 
-// Which keys of a tile a query sees: query i sees the keys j with i - back <= j <= i + ahead.
+// The keys of a tile that a query sees: query i sees the keys j with i - back <= j <= i + ahead.
 struct Band {
     static constexpr int64_t unlimited = int64_t{1} << 40;  // longer than any sequence
 

@@ -6,7 +6,7 @@
 
 namespace ringshard::ops {
 
-// Which elements of a matrix [t, n] are dropped: a function of the token's key, the salt and the
+// The dropped elements of a matrix [t, n]: a function of the token's key, the salt and the
 // column, and so the same wherever the token is computed.
 struct DropoutMask {
     at::Tensor keys;  // [t] int64, of random bits
@@ -19,5 +19,8 @@ struct DropoutMask {
 at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask);
 // into += dropout(x).
 void add_dropout(const at::Tensor& into, const at::Tensor& x, const DropoutMask& mask);
+// Both with one mask: returns dropout(x), and into += dropout(added).
+at::Tensor dropout_and_add(const at::Tensor& x, const at::Tensor& into, const at::Tensor& added,
+                           const DropoutMask& mask);
 
 }  // namespace ringshard::ops

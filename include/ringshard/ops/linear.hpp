@@ -18,7 +18,7 @@ at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor&
                       const at::Tensor& into = {});
 // Returns addend + y, in `into`, or if that is undefined in place of y.
 at::Tensor add_into(at::Tensor y, const at::Tensor& addend, const at::Tensor& into);
-// Whether products on the device of this tensor add without a pass of their own.
+// Returns true if products on the device of this tensor add to a matrix in the same pass.
 bool products_add(const at::Tensor& tensor);
 
 // dx = dy w.

@@ -7,7 +7,7 @@
 #include "ringshard/ops/score_form.hpp"
 
 // Attention as products of matrices in fp32, over blocks of queries, on any device: exact, and
-// slower than what the kernels for bf16 do. It is the way of fp32 on GPUs, whose kernels have no
+// slower than the kernels for bf16. It is the way of fp32 on GPUs, whose kernels have no
 // such type. Dimensions: n documents, t tokens of one, h query heads, g key heads (h is a multiple
 // of g), d head_dim.
 namespace ringshard::ops {

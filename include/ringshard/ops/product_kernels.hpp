@@ -22,7 +22,7 @@ struct LayerProduct {
 };
 std::string name_of(const LayerProduct& product);  // "forward 65536 tokens 896x4864"
 
-// The kernels that a library has for a product, numbered from what it would take by itself.
+// The kernels that a library has for a product, numbered from its own choice on.
 class ProductKernels {
 public:
     virtual ~ProductKernels() = default;

@@ -26,7 +26,7 @@ RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon
 RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor& x,
                        const NormWeight& weight, double epsilon);
 
-// The same y again, from what was kept: as cheap as reading x.
+// Returns the same y again, from the kept inverse_rms: as cheap as reading x.
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms);
 
@@ -50,7 +50,7 @@ struct HeadsBeforeNorm {
 HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWeight& weight,
                           double epsilon);
 
-// Turns the gradient of the normed heads into that of what they were, in place, and adds to
+// Turns the gradient of the normed heads into that of the heads before the norm, in place; adds to
 // d_weight [d], fp32; undefined: the weight is frozen.
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
                         const NormWeight& weight, const at::Tensor& d_weight);

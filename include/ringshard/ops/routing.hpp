@@ -4,7 +4,7 @@
 
 #include <vector>
 
-// Which experts a token goes to. Dimensions: t tokens, e experts, k experts of a token, n = t k
+// Chooses the experts of each token. Dimensions: t tokens, e experts, k experts of a token, n = t k
 // rows, one for each choice.
 namespace ringshard::ops {
 

@@ -8,8 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/config/training_settings.hpp"
 #include "ringshard/shard/zero.hpp"
+
+namespace ringshard::config {
+struct TrainingSettings;
+enum class Optimizer;
+}  // namespace ringshard::config
 
 namespace ringshard::optim {
 

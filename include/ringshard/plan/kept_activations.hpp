@@ -15,10 +15,10 @@ struct KeptActivations {
 
 // Chooses the policies that keep as much as fits into the device's memory; ignores the policies of
 // the question. All blocks keep the most of which all have room; of these as many of the first
-// blocks as possible keep all, and then, of what is left of the room, as many of the next as
-// possible the policies between. A tenth of the device's memory stays free, for what no plan knows:
-// pieces that fit nothing, buffers of libraries, an evaluation. Where all blocks have no room for
-// their input alone, they keep that. The same numbers give the same answer.
+// blocks as possible keep all, and then, within the remaining memory, as many of the next as
+// possible the policies between. A tenth of the device's memory stays free, for memory that no plan
+// counts: pieces that fit nothing, buffers of libraries, an evaluation. Where all blocks have no
+// room for their input alone, they keep that. The same numbers give the same answer.
 KeptActivations keep_what_fits(const Question& question, const Device& device, int num_threads);
 
 }  // namespace ringshard::plan

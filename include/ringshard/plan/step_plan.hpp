@@ -41,12 +41,12 @@ struct Traffic {
 
 struct StepPlan {
     train::MemoryByKind memory;  // of the rank that holds most; at most, in a step
-    int64_t peak = 0;            // of what lies where it is computed
+    int64_t peak = 0;            // of tensors on the device that computes
     // Bytes in the host's memory, which `peak` does not count where that is the device's.
     int64_t host_bytes() const { return memory.staging + memory.save_copy; }
     std::string peak_at;  // the moment of the step
     std::vector<Traffic> traffic;
-    int64_t scratch_bytes = 0;          // of what is kept in files
+    int64_t scratch_bytes = 0;          // of tensors that are kept in files
     int64_t offloaded_activations = 0;  // bytes of their store, which the above counts too
     int64_t moved_bytes = 0;            // written and read there in a step
     int64_t saved_bytes = 0;            // that this rank writes of a checkpoint
@@ -55,13 +55,14 @@ struct StepPlan {
 };
 
 // Takes the step with tensors that have sizes and no numbers, through the program's own schedule
-// and accounting: what it holds and sends is what a run on the CPU does, since it is the same code.
+// and accounting: it holds and sends the tensors of a run on the CPU, which runs the same code.
 // Time and memory do not grow with rows beyond `most_tokens`, nor with micro-batches.
 // `num_threads` is that of a rank. The process should do nothing else with tensors meanwhile.
 StepPlan plan_step(const Question& question, int num_threads);
 
-// Returns the model with plans of the worst case of its routers: where `ranks` share its experts,
-// those of the planned rank get all rows, or as many as a token can choose there.
-model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t ranks);
+// Returns the model with plans of the worst case of its routers: one of equal parts of its experts,
+// which ranks share or a rank gathers in slices, gets all rows, or as many as a token can choose
+// there.
+model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t parts);
 
 }  // namespace ringshard::plan

@@ -44,7 +44,11 @@ struct UnitKind {
     Role role = Role::trained;
     Form form = Form::numbers;
     int64_t num_sections = 1;  // of a unit of experts: the ranks that share them
-    bool operator==(const UnitKind&) const = default;
+    // Of a unit with a slice of a block's experts: its number, and that of all slices.
+    int64_t slice = 0;
+    int64_t num_slices = 1;
+
+    bool is_of_experts() const { return num_sections > 1 || num_slices > 1; }
 };
 
 // Tensors that lie side by side in a flat buffer, so that they can be used as one matrix too: the
@@ -80,7 +84,8 @@ struct PlacedTensor {
     int64_t offset;
     int64_t size;
     bool is_adapter = false;
-    size_t adapter = 0;  // as ParameterGroup has it
+    size_t adapter = 0;          // as ParameterGroup has it
+    bool begins_before = false;  // in another unit, which has the slice before this one
 };
 
 // The part of a tensor that lies in a range of the flat buffer.
@@ -101,7 +106,8 @@ struct TensorPiece {
 //
 // Where ranks share the experts of a block, these are a unit of their own, divided into a section
 // for each of the ranks: the matrices of its experts, in the same places in every section. A rank
-// gathers its section alone.
+// gathers its section alone. Or the experts of a block are several units, each with a slice of
+// them: as many experts, in order, which are gathered by themselves.
 class FlatUnit {
 public:
     enum class UpdateKind { decaying, adapter_output, rest };
@@ -122,6 +128,12 @@ public:
     const Nf4Layout* nf4() const { return nf4_ ? &*nf4_ : nullptr; }
     bool is_wide() const { return kind_.form == Form::wide; }
     size_t module() const { return module_; }
+    // Whether it is gathered together with another unit.
+    bool comes_with(const FlatUnit& other) const {
+        return module_ == other.module_ && stage() == other.stage();
+    }
+    // Of its module: 0, or the number of its slice of the experts, from 1.
+    int64_t stage() const { return kind_.num_slices > 1 ? kind_.slice + 1 : 0; }
     int64_t size() const { return size_; }  // elements, filled up; bytes in four bits
     int64_t num_sections() const { return kind_.num_sections; }
     // Elements that a rank gathers and computes with: all, unless the unit has sections.
@@ -167,12 +179,20 @@ private:
     };
     static UpdateKind kind_of(const ParameterGroup& group);
     bool is_of_this_kind(const ParameterGroup& group) const;
+    void place_all(const std::vector<ParameterGroup>& groups, int64_t num_parts);
     void place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t adapter);
     void place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts);
-    void place_in_section(size_t g, const ParameterGroup& group, size_t section, int64_t begin);
+    void place_slice(const std::vector<ParameterGroup>& groups, int64_t num_parts);
+    // Places one of equal parts of the experts, for the buffer's first part or a later one.
+    struct Part {
+        int64_t number;
+        int64_t count;
+        bool is_first;
+    };
+    void place_part(size_t g, const ParameterGroup& group, const Part& part, int64_t begin);
     void add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t adapter);
     void all_decays();
-    void place_in_four_bits(Nf4Layout::Scales scales);
+    void place_in_four_bits(int64_t num_parts);  // what is placed, if it lies so
     at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type) const;
 
     std::string name_;
@@ -204,9 +224,9 @@ public:
     void set_form(Form form);
     // Returns the units of the trained parameters and of the frozen ones, by their form; each
     // divides into num_parts equal parts. The experts are units of their own if several ranks share
-    // them.
-    std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0,
-                                 int64_t ranks_of_experts = 1) const;
+    // them, or if they are gathered in slices.
+    std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0, int64_t ranks_of_experts = 1,
+                                 int64_t slices_of_experts = 1) const;
 
 private:
     std::string module_name_;
@@ -239,6 +259,8 @@ public:
         bool begins;
     };
     Sum sum(ParameterId id) const;
+    // These, and those of other units.
+    UnitTensors joined(const UnitTensors& others) const;
     // Zeroes all gradients to which nothing was added.
     void begin_all() const;
     // Returns where the buffers lie: equal lists mean the same memory.

@@ -23,8 +23,7 @@ namespace ringshard::shard {
 // - gradients: every micro-batch is reduced into this range; else whole ones are kept until the
 //   step ends.
 // - weights: only this range is held at rest; a unit is gathered before it is used.
-// - keeps_weights_after_forward: what was gathered for the forward pass stays for the backward
-// pass.
+// - keeps_weights_after_forward: gathered weights stay from the forward to the backward pass.
 //
 // Sharded state may be offloaded; it comes into memory a chunk, or a unit's shard, at a time.
 class Zero {
@@ -53,10 +52,11 @@ public:
 
     // begin_pass() names the units that a pass needs, in order. weights() returns them in this
     // order: the whole unit, or this rank's section of it, in the compute type. Meanwhile the units
-    // of the next module are gathered, and the module after that is read from its offload store, if
-    // it has one. After release() the buffer may be used for another unit. `next_use` says whether
-    // the backward pass needs the unit again before its weights change; with `none` the buffer is
-    // given up, since a later step would find old weights in it. Collective over the zero group.
+    // of the next module, or slice of experts, are gathered, and those after that are read from
+    // their offload store, if they have one. After release() the buffer may be used for another
+    // unit. `next_use` says whether the backward pass needs the unit again before its weights
+    // change; with `none` the buffer is given up, since a later step would find old weights in it.
+    // Collective over the zero group.
     enum class NextUse { backward, none };
     void begin_pass(std::vector<size_t> order);
     at::Tensor weights(size_t unit);
@@ -150,7 +150,7 @@ private:
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
         std::vector<bool> unbegun;         // UnitTensors::Part's
-        bool has_gradient = false;         // what was reduced, of this step
+        bool has_gradient = false;         // the reduced one of this step
         bool sums_copies = false;          // of its shards, from the last micro-batch on
         std::optional<Gathered> gathered;  // where weights are sharded: from gather() to release()
     };
@@ -169,7 +169,8 @@ private:
         at::Tensor sent;  // the numbers, or a copy in the type of reductions
         comm::Pending pending;
     };
-    // Buffers by size, used again: at most two blocks and the vocabulary are gathered at a time.
+    // Buffers by size, used again: at most two blocks, or a block and two slices of its experts,
+    // and the vocabulary are gathered at a time.
     class Pool {
     public:
         at::Tensor take(int64_t size, const at::TensorOptions& options);
@@ -243,7 +244,7 @@ private:
     Chunks wide_chunks_;    // of those in fp32
     Chunks nf4_chunks_;     // of those in four bits
     std::vector<UnitState> states_;
-    std::unique_ptr<FlatStore> compute_;    // shards in the compute type: what is gathered
+    std::unique_ptr<FlatStore> compute_;    // shards in the compute type, for gathers
     std::unique_ptr<FlatStore> frozen_;     // of frozen units, if there are any
     std::unique_ptr<FlatStore> wide_;       // of those in fp32, if there are any
     std::unique_ptr<FlatStore> nf4_;        // bytes of those in four bits, if there are any

@@ -22,7 +22,7 @@ namespace ringshard::train {
 using MetricsValue = std::variant<int64_t, double>;
 using MetricsLine = std::vector<std::pair<std::string, MetricsValue>>;
 
-// Returns the value of that name as a number; NaN if there is none.
+// Returns the value of that name as a number; NaN without one.
 double number_in(const MetricsLine& line, std::string_view name);
 
 // The steps since the last line, and their summary for the next one: loss, entropy and accuracy are
@@ -39,7 +39,7 @@ public:
     Summary take();
 
 private:
-    Summary sums_;  // of everything, and the last step's where a line tells of that
+    Summary sums_;  // of everything, and the last step's where a line reports it
 };
 
 // Bytes of tensors by their use.
@@ -53,8 +53,8 @@ struct MemoryByKind {
     int64_t staging = 0;        // of transfers to and from files
     int64_t save_copy = 0;      // of the shards that a save writes
     // Beside the tensors: the most that the process held, resident or by the GPU's allocator; and
-    // beside a GPU what its driver has given away, and what lies in the memory of the host: what
-    // was offloaded, and the copy of a save.
+    // beside a GPU the bytes that its driver has given away, and those in the memory of the host:
+    // offloaded tensors, and the copy of a save.
     int64_t process_peak = 0;
     int64_t driver = 0;
     int64_t host = 0;

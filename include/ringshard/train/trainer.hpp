@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ using MicroBatches = std::vector<data::FlatBatch>;
 // Returns the number of steps of a run.
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
 
-// What trains on rows of its own: the model, or one of several adapters beside it.
+// One learner on rows of its own: the model, or one of several adapters beside it.
 struct Curve {
     config::TrainingSettings settings;
     data::Loader& loader;
@@ -39,14 +40,19 @@ struct Curve {
 // the rows of all of them, and each has its own loss, norm, rate and number of steps.
 class Trainer {
 public:
+    // `adapters_at_a_time`: those that have rows in one micro-batch; unset: all of them.
     Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
-            const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer);
+            const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer,
+            std::optional<int64_t> adapters_at_a_time = std::nullopt);
     Trainer(const config::TrainingSettings& settings, const comm::Group& world,
             const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
             shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed = 42);
 
     int64_t num_steps() const { return longest().num_steps; }
+    // The same, if no curve ends early.
+    int64_t planned_steps() const;
     int64_t num_steps_of(size_t curve) const { return curves_[curve].num_steps; }
+    int64_t planned_steps_of(size_t curve) const { return curves_[curve].planned_steps; }
     const std::string& name_of(size_t curve) const { return curves_[curve].name; }
     // Curves beside the model; 0 where it trains itself, or with one adapter.
     size_t num_adapters() const { return is_joint() ? curves_.size() : 0; }
@@ -54,6 +60,14 @@ public:
     double epochs_done() const { return longest().loader.epochs_done(); }
     bool is_at_epoch_end() const { return longest().loader.is_at_epoch_end(); }
     bool is_at_epoch_end_of(size_t curve) const { return curves_[curve].loader.is_at_epoch_end(); }
+    // Makes the last step the last one of a curve, whatever its settings say.
+    void end_early(size_t curve);
+    bool has_ended_early(size_t curve) const {
+        return progress_.adapters.at(curve).last_step.has_value();
+    }
+    const config::TrainingSettings& settings_of(size_t curve) const {
+        return curves_[curve].settings;
+    }
     const checkpoint::Progress& progress() const { return progress_; }
     void resume_from(const checkpoint::Progress& progress);
 
@@ -73,6 +87,7 @@ private:
         data::Loader& loader;
         uint64_t seed;
         std::string name;
+        int64_t planned_steps;  // by its settings
         int64_t num_steps;
         optim::Schedule schedule;
         int64_t skipped_in_a_row = 0;
@@ -83,6 +98,8 @@ private:
     bool trains(size_t curve) const { return progress_.step < curves_[curve].num_steps; }
     int64_t num_rows(size_t curve) const;
     uint64_t dropout_of_step(size_t curve) const;
+    data::FlatBatch join(const std::vector<MicroBatches>& of_curves, size_t number,
+                         std::span<const size_t> some) const;
     MicroBatches join(const std::vector<MicroBatches>& of_curves) const;
     StepSums run(MicroBatches micro_batches, double gradient_scale,
                  std::set<std::string>& attention);
@@ -98,6 +115,7 @@ private:
     shard::Zero& zero_;
     optim::Optimizer& optimizer_;
     std::vector<RunningCurve> curves_;
+    size_t adapters_at_a_time_;
     checkpoint::Progress progress_;
     std::set<int64_t> non_finite_before_;  // steps for which the run has gone back
     RankTimes after_the_sums_;             // of the last step, on this rank

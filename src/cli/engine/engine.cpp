@@ -12,7 +12,7 @@ extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
     if (context.command == "prepare") return cli::run_prepare(context);
     if (context.command == "score") return cli::run_score(context);
     if (context.command == "train") return cli::run_train(context);
-    RINGSHARD_CHECK(false, "the engine has no command ", context.command);
+    RINGSHARD_CHECK(false, "the engine has no command {}", context.command);
 }
 
 extern "C" int ringshard_plan(const ringshard::cli::PlanContext& context) {

@@ -12,7 +12,7 @@ void* load_library(const std::filesystem::path& file, const char* cure) {
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
         throw Error(ExitCode::missing_input,
-                    concat(file.string(), " cannot be loaded: ", dlerror(), "; ", cure));
+                    format_text("{} cannot be loaded: {}; {}", file.string(), dlerror(), cure));
     return library;
 }
 
@@ -27,7 +27,7 @@ void* find_in_engine(const std::filesystem::path& torch, const char* name) {
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libringshard_engine.so";
     void* library = load_library(file, "it belongs beside the program, from the same build");
     void* symbol = dlsym(library, name);
-    RINGSHARD_CHECK(symbol != nullptr, file.string(), ": ", dlerror());
+    RINGSHARD_CHECK(symbol != nullptr, "{}: {}", file.string(), dlerror());
     return symbol;
 }
 

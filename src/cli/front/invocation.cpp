@@ -21,17 +21,18 @@ bool is_other_method(const std::string& word) {
 Failure no_command(const std::string& word) {
     if (is_other_method(word))
         return {ExitCode::usage,
-                concat("there is no command '", word,
-                       "': this program does supervised fine-tuning alone, with `trainer sft`; use "
-                       "TRL for ",
-                       word)};
+                format_text("there is no command '{}': this program does supervised fine-tuning "
+                            "alone, with `trainer sft`; use TRL for {}",
+                            word, word)};
     std::vector<std::string> names;
     for (const Command& command : commands()) names.push_back(command.name);
     const std::string nearest = nearest_name(word, names);
-    return {ExitCode::usage, concat("there is no command '", word, "'",
-                                    nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
-                                    " The commands are ", join(names, ", "),
-                                    ". Settings are written as --name value.")};
+    return {
+        ExitCode::usage,
+        format_text(
+            "there is no command '{}'{} The commands are {}. Settings are written as --name value.",
+            word, nearest.empty() ? "." : format_text("; did you mean {}?", nearest),
+            join(names, ", "))};
 }
 
 }  // namespace

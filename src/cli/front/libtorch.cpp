@@ -24,12 +24,13 @@ std::optional<std::string> version_of(const path& torch) {
 // Nothing where the folder can be used.
 std::optional<Failure> unfit(const path& torch) {
     if (!file_exists(library_in(torch)))
-        return Failure{ExitCode::missing_input, concat("there is no ", library_in(torch).string())};
+        return Failure{ExitCode::missing_input,
+                       format_text("there is no {}", library_in(torch).string())};
     const auto version = version_of(torch);
     if (version && *version != version::torch)
         return Failure{ExitCode::settings,
-                       concat(torch.string(), " is PyTorch ", *version,
-                              " and this program was built with ", version::torch)};
+                       format_text("{} is PyTorch {} and this program was built with {}",
+                                   torch.string(), *version, version::torch)};
     return std::nullopt;
 }
 
@@ -60,13 +61,14 @@ std::vector<path> places(const Environment& environment) {
 }  // namespace
 
 Expected<path> find_libtorch(const Environment& environment) {
-    const std::string cure =
-        concat("; install it by `pip install torch==", version::torch,
-               "` and name it by RINGSHARD_TORCH_DIR=/path/to/site-packages/torch");
+    const std::string cure = format_text(
+        "; install it by `pip install torch=={}` and name it by "
+        "RINGSHARD_TORCH_DIR=/path/to/site-packages/torch",
+        version::torch);
     if (const auto named = environment.find("RINGSHARD_TORCH_DIR")) {
         if (const auto problem = unfit(*named))
-            return Failure{problem->code,
-                           concat("RINGSHARD_TORCH_DIR = ", *named, ": ", problem->message, cure)};
+            return Failure{problem->code, format_text("RINGSHARD_TORCH_DIR = {}: {}{}", *named,
+                                                      problem->message, cure)};
         return std::filesystem::canonical(*named);
     }
     std::string other_versions;
@@ -77,8 +79,8 @@ Expected<path> find_libtorch(const Environment& environment) {
     }
     return Failure{
         ExitCode::missing_input,
-        concat("LibTorch ", version::torch, " with ", version::torch_library,
-               " was not found in a Python of PATH or PYTHONPATH", other_versions, cure)};
+        format_text("LibTorch {} with {} was not found in a Python of PATH or PYTHONPATH{}{}",
+                    version::torch, version::torch_library, other_versions, cure)};
 }
 
 }  // namespace ringshard::cli

@@ -1,4 +1,5 @@
 #include "../option_group.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::config {
 
@@ -83,6 +84,12 @@ void add_adapter_options(OptionTable& table) {
                "File of adapters that train together beside one model, each with settings and data "
                "of its own: a sweep file, whose runs are the adapters.")
         .shapes_loss_if_set();
+    group
+        .serve("adapters_at_a_time", &AdapterSettings::adapters_at_a_time,
+               "Adapters that train together and have rows in one micro-batch; the rows of the "
+               "others follow in micro-batches of their own, and memory holds the activations of "
+               "one of these. null: all of them.")
+        .at_least(1);
     group.serve("merge", &AdapterSettings::merge,
                 "For export of a checkpoint with adapters: write the model with the adapters added "
                 "to its weights, in place of the adapter.");

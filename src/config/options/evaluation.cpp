@@ -1,4 +1,5 @@
 #include "../option_group.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::config {
 

@@ -1,4 +1,5 @@
 #include "../option_group.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::config {
 
@@ -62,8 +63,8 @@ void add_model_options(OptionTable& table) {
             "place here; leave attn_implementation out");
     group.accept("trust_remote_code", Shape::boolean, "false",
                  "no Python is run; the architectures are built in");
-    group.accept("device_map", Shape::word, "null", "every rank loads what it owns");
-    group.accept("low_cpu_mem_usage", Shape::boolean, "null", "every rank loads what it owns");
+    group.accept("device_map", Shape::word, "null", "every rank loads its own shards");
+    group.accept("low_cpu_mem_usage", Shape::boolean, "null", "every rank loads its own shards");
     group.accept("use_cache", Shape::boolean, "false",
                  "training keeps no cache of keys and values");
     group.accept("output_router_logits", Shape::boolean, "null",

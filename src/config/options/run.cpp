@@ -1,4 +1,5 @@
 #include "../option_group.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::config {
 
@@ -44,7 +45,7 @@ void add_run_options(OptionTable& table) {
     group.serve("dry_run", &RunSettings::dry_run,
                 "Look through settings, data, model and plan, and end before anything is trained.");
     group.serve("measure", &RunSettings::measure,
-                "doctor measures what ranks reach, for `trainer plan --gpu FILE`, into this file.");
+                "doctor writes measured rates, for `trainer plan --gpu FILE`, into this file.");
     group.serve("ignore_plan", &RunSettings::ignore_plan,
                 "Begin although a step will take more memory than there is.");
     group.alias("use_cpu", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});

@@ -1,4 +1,5 @@
 #include "../option_group.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::config {
 
@@ -147,8 +148,8 @@ void add_training_options(OptionTable& table) {
         .at_least(0);
     group
         .serve("check_replicas_every", &TrainingSettings::check_replicas_every,
-               "Compare what several ranks hold in common every so many steps, and end the run "
-               "where one differs; 0: never.")
+               "Compare the replicas of weights and moments every so many steps, and end the run "
+               "if one differs; 0: never.")
         .at_least(0);
     group
         .serve("loss_type", &TrainingSettings::loss_type,
@@ -221,11 +222,10 @@ void add_precision_options(OptionTable& table) {
                 "Recompute parts of a block in the backward pass instead of keeping them.");
     group
         .serve("activation_policy", &TrainingSettings::activation_policy,
-               "What a block keeps: everything, all (norms and the MLP's activation are computed "
-               "again), all_but_gate_up (the MLP's first product too), attention (input and "
-               "attention output), input; for each block, "
-               "all:18,attention (the first 18 keep all, the others attention); or auto, as much "
-               "as the memory has room for.")
+               "Activations that a block keeps: everything, all (norms and the MLP's activation "
+               "are computed again), all_but_gate_up (the MLP's first product too), attention "
+               "(input and attention output), input; for each block, all:18,attention (the first "
+               "18 keep all, the others attention); or auto, as much as the memory has room for.")
         .suggest({"everything", "all", "all_but_gate_up", "attention", "input", "auto"});
     group.serve(
         "activation_offloading", &TrainingSettings::activation_offloading,

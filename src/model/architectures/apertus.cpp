@@ -8,7 +8,7 @@ namespace {
 // Files hold the constants of xIELU beside its scalars.
 void add_constants(ModelSpec& spec) {
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        const std::string activation = concat(spec.names.blocks, ".", block, ".mlp.act_fn.");
+        const std::string activation = format_text("{}.{}.mlp.act_fn.", spec.names.blocks, block);
         spec.constants.push_back({activation + "beta", static_cast<float>(ops::xielu_form::beta)});
         spec.constants.push_back(
             {activation + "eps", static_cast<float>(ops::xielu_form::ceiling)});

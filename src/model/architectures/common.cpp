@@ -34,19 +34,21 @@ Sizes read_sizes(ConfigReader& config, const Defaults& defaults, ModelSpec& spec
         "num_key_value_heads", widest,
         leaves_out && defaults.key_heads > 0 ? defaults.key_heads : heads.query_heads);
     if (spec.width < heads.query_heads)
-        config.complain(concat("hidden_size = ", spec.width,
-                               ": is below num_attention_heads = ", heads.query_heads));
+        config.complain(format_text("hidden_size = {}: is below num_attention_heads = {}",
+                                    spec.width, heads.query_heads));
     heads.head_dim = config.whole_number_or(
         "head_dim", widest,
         defaults.head_dim > 0 ? defaults.head_dim : spec.width / heads.query_heads);
     if (heads.query_heads % heads.key_heads != 0)
-        config.complain(concat("num_attention_heads = ", heads.query_heads,
-                               ": must be a multiple of num_key_value_heads = ", heads.key_heads));
+        config.complain(
+            format_text("num_attention_heads = {}: must be a multiple of num_key_value_heads = {}",
+                        heads.query_heads, heads.key_heads));
     if (heads.head_dim > widest / heads.query_heads)
-        config.complain(concat("num_attention_heads = ", heads.query_heads,
-                               " of head_dim = ", heads.head_dim, ": are wider than any model"));
+        config.complain(
+            format_text("num_attention_heads = {} of head_dim = {}: are wider than any model",
+                        heads.query_heads, heads.head_dim));
     if (heads.head_dim % 2 != 0)
-        config.complain(concat("head_dim = ", heads.head_dim, ": must be even"));
+        config.complain(format_text("head_dim = {}: must be even", heads.head_dim));
     return sizes;
 }
 
@@ -54,8 +56,8 @@ void refuse_dropout(ConfigReader& config) {
     for (const char* name : {"attention_dropout", "resid_pdrop", "embd_pdrop", "residual_dropout",
                              "embedding_dropout", "hidden_dropout"})
         if (config.has(name) && config.part(name) != 0.0)
-            config.complain(concat(name, " = ", config.part(name).dump(),
-                                   ": dropout is not served; set it to 0"));
+            config.complain(format_text("{} = {}: dropout is not served; set it to 0", name,
+                                        config.part(name).dump()));
 }
 
 // Blocks of transformers' reader are equal, so the last one of a row is no smaller.
@@ -65,16 +67,17 @@ void check_blocks(ConfigReader& config, ConfigReader& quantised, const Sizes& si
     if (blocks.is_null()) return;
     const auto is_size = [](const json& size) { return size.is_number_integer() && size > 0; };
     if (!blocks.is_array() || blocks.size() != 2 || !is_size(blocks[0]) || !is_size(blocks[1]))
-        return quantised.complain(concat("weight_block_size = ", blocks.dump(),
-                                         ": must be two whole numbers above 0, or null"));
+        return quantised.complain(format_text(
+            "weight_block_size = {}: must be two whole numbers above 0, or null", blocks.dump()));
     const attention::HeadCounts& heads = sizes.heads;
     for (const int64_t size : {width, sizes.intermediate, heads.query_heads * heads.head_dim,
                                heads.key_heads * heads.head_dim})
         for (const json& of_block : blocks)
             if (const auto block = of_block.get<int64_t>(); size > block && size % block != 0)
-                quantised.complain(concat("weight_block_size = ", blocks.dump(), ": ", size,
-                                          ", a size of the model's matrices, is no multiple of ",
-                                          block));
+                quantised.complain(
+                    format_text("weight_block_size = {}: {}, a size of the model's matrices, is no "
+                                "multiple of {}",
+                                blocks.dump(), size, block));
     config.complain(quantised);
 }
 
@@ -90,17 +93,16 @@ void read_quantised(ConfigReader& config, const Sizes& sizes, const Defaults& de
         return;
     }
     if (method != "fp8")
-        return config.complain(concat(
-            "quantization_config", method.is_string() ? ": quant_method = " + method.dump() : "",
-            ": weights that are quantised by another method than \"fp8\" are not read; name the "
-            "model's unquantised release (load_in_4bit quantises it), or remove "
-            "quantization_config "
-            "from config.json if the files hold float weights"));
+        return config.complain(format_text(
+            "quantization_config{}: weights that are quantised by another method than \"fp8\" are "
+            "not read; name the model's unquantised release (load_in_4bit quantises it), or remove "
+            "quantization_config from config.json if the files hold float weights",
+            method.is_string() ? ": quant_method = " + method.dump() : ""));
     ConfigReader quantised(config.file(), given, "quantization_config: ");
     for (const auto& [name, usual] :
          {std::pair{"scale_fmt", "float"}, {"expert_dtype", "fp8"}, {"fmt", "e4m3"}})
         if (const std::string value = quantised.word(name, usual); value != usual)
-            quantised.complain(concat(name, " = ", value, ": must be ", usual));
+            quantised.complain(format_text("{} = {}: must be {}", name, value, usual));
     check_blocks(config, quantised, sizes, spec.width);
     config.complain(quantised);
     spec.is_stored_quantised = true;
@@ -118,8 +120,8 @@ std::optional<int64_t> read_padding_token(ConfigReader& config, const Defaults& 
         if (token >= -vocabulary && token < vocabulary)
             return token < 0 ? token + vocabulary : token;
     }
-    config.complain(concat("pad_token_id = ", given.dump(),
-                           ": must be a token below vocab_size = ", vocabulary, ", or null"));
+    config.complain(format_text("pad_token_id = {}: must be a token below vocab_size = {}, or null",
+                                given.dump(), vocabulary));
     return std::nullopt;
 }
 
@@ -142,8 +144,8 @@ ops::Activation read_activation(ConfigReader& config, const Defaults& defaults) 
         if (name == known.name) return known.activation;
         names.emplace_back(known.name);
     }
-    config.complain(
-        concat(defaults.activation_name, " = ", name, ": must be one of ", join(names, ", ")));
+    config.complain(format_text("{} = {}: must be one of {}", defaults.activation_name, name,
+                                join(names, ", ")));
     return ops::Activation::silu;
 }
 
@@ -211,7 +213,7 @@ void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
 
 void refuse_flag(ConfigReader& config, const char* name) {
     if (config.boolean(name, false))
-        config.complain(concat(name, " = true: is not served; must be false"));
+        config.complain(format_text("{} = true: is not served; must be false", name));
 }
 
 void set_norms_behind(BlockSpec& block) {

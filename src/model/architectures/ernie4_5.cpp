@@ -49,7 +49,8 @@ int64_t read_block(ConfigReader& config, const char* name, int64_t usual) {
     if (given.is_null()) return usual;
     const int64_t block = given.is_number_integer() ? given.get<int64_t>() : -2;
     if (block >= -1 && block < most_blocks) return block;
-    config.complain(concat(name, " = ", given.dump(), ": must be the number of a block, or -1"));
+    config.complain(
+        format_text("{} = {}: must be the number of a block, or -1", name, given.dump()));
     return usual;
 }
 

@@ -17,8 +17,9 @@ int64_t read_count(ConfigReader& config, const ExpertDefaults& defaults) {
     const json here = config.part("num_experts");
     const json local = config.part("num_local_experts");
     if (!here.is_null() && !local.is_null() && here != local)
-        config.complain(concat("num_experts = ", here.dump(), " and num_local_experts = ",
-                               local.dump(), ": are one number; correct the wrong one"));
+        config.complain(format_text(
+            "num_experts = {} and num_local_experts = {}: are one number; correct the wrong one",
+            here.dump(), local.dump()));
     return config.whole_number_or(here.is_null() ? "num_local_experts" : "num_experts",
                                   most_experts, defaults.count);
 }
@@ -28,7 +29,7 @@ double read_aux_loss(ConfigReader& config, double usual) {
     const json value = config.part("router_aux_loss_coef");
     if (value.is_number() && value.get<double>() >= 0) return value.get<double>();
     config.complain(
-        concat("router_aux_loss_coef = ", value.dump(), ": must be a number from 0 on"));
+        format_text("router_aux_loss_coef = {}: must be a number from 0 on", value.dump()));
     return 0;
 }
 
@@ -45,8 +46,8 @@ std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks) {
         return layer.is_number_unsigned() && layer.get<size_t>() < num_blocks;
     };
     if (!layers.is_array() || !std::ranges::all_of(layers, is_block)) {
-        config.complain(concat("mlp_only_layers = ", layers.dump(),
-                               ": must be a list of numbers from 0 to ", num_blocks - 1));
+        config.complain(format_text("mlp_only_layers = {}: must be a list of numbers from 0 to {}",
+                                    layers.dump(), num_blocks - 1));
         return dense;
     }
     for (const json& layer : layers) dense[layer.get<size_t>()] = true;
@@ -59,8 +60,8 @@ ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefa
     experts.per_token =
         config.whole_number_or(defaults.per_token_name, most_experts, defaults.per_token);
     if (experts.per_token > experts.count)
-        config.complain(concat(defaults.per_token_name, " = ", experts.per_token,
-                               ": must be at most the number of experts, ", experts.count));
+        config.complain(format_text("{} = {}: must be at most the number of experts, {}",
+                                    defaults.per_token_name, experts.per_token, experts.count));
     experts.intermediate = config.whole_number(defaults.intermediate_name, widest);
     experts.activation = spec.blocks.front().mlp.activation;
     spec.has_router_aux_loss = defaults.aux_loss.has_value();

@@ -55,7 +55,7 @@ ModelSpec read_capped(ConfigReader& config) {
 
 ModelSpec read_gemma(ConfigReader& config) {
     ModelSpec spec = read_common(config, gemma_defaults("hidden_act", 16));
-    // An old name of what the releases were trained with.
+    // An old name of the activation that the releases were trained with.
     if (config.word("hidden_act", "") == "gelu")
         for (BlockSpec& block : spec.blocks) block.mlp.activation = ops::Activation::gelu_tanh;
     return spec;

@@ -11,15 +11,17 @@ void read_groups(ConfigReader& config, ExpertsSpec& experts) {
     experts.routing.groups = groups;
     experts.routing.chosen_groups = chosen;
     if (experts.count % groups != 0 || experts.count / groups < 2)
-        config.complain(concat("n_group = ", groups, ": must divide n_routed_experts = ",
-                               experts.count, " into groups of at least 2"));
+        config.complain(
+            format_text("n_group = {}: must divide n_routed_experts = {} into groups of at least 2",
+                        groups, experts.count));
     else if (chosen > groups || experts.count / groups * chosen < experts.per_token)
-        config.complain(concat("topk_group = ", chosen, ": must be at most n_group = ", groups,
-                               ", and so many groups must have num_experts_per_tok = ",
-                               experts.per_token, " experts"));
+        config.complain(
+            format_text("topk_group = {}: must be at most n_group = {}, and so many groups must "
+                        "have num_experts_per_tok = {} experts",
+                        chosen, groups, experts.per_token));
 }
 
-ExpertsSpec read_corrected_experts(ConfigReader& config, ModelSpec& spec) {
+ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts = read_experts(config, spec,
                                        {.count = 128,
                                         .per_token = 8,
@@ -53,7 +55,7 @@ ModelSpec read_glm4_moe(ConfigReader& config) {
                                   .rope = {.may_be_partial = true, .rotated_part = 0.5}});
     read_attention_bias(config, spec, {.has_out = false});
     const bool norms_heads = config.boolean("use_qk_norm", false);
-    const ExpertsSpec experts = read_corrected_experts(config, spec);
+    const ExpertsSpec experts = read_grouped_experts(config, spec);
     const int64_t dense =
         config.has("first_k_dense_replace") && config.part("first_k_dense_replace") == 0
             ? 0

@@ -8,11 +8,12 @@ namespace {
 void check_heads(ConfigReader& config, const ModelSpec& spec) {
     const auto& [query_heads, key_heads, head_dim] = spec.heads();
     if (key_heads != query_heads)
-        config.complain(concat("num_key_value_heads = ", key_heads,
-                               ": GPT-NeoX has as many as num_attention_heads = ", query_heads));
+        config.complain(format_text(
+            "num_key_value_heads = {}: GPT-NeoX has as many as num_attention_heads = {}", key_heads,
+            query_heads));
     if (query_heads * head_dim != spec.width)
-        config.complain(concat("head_dim = ", head_dim,
-                               ": GPT-NeoX has heads of hidden_size / num_attention_heads"));
+        config.complain(format_text(
+            "head_dim = {}: GPT-NeoX has heads of hidden_size / num_attention_heads", head_dim));
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ ModelSpec read_helium(ConfigReader& config) {
     read_biases(config, spec, {.has_out = false});
     const int64_t heads_width = spec.blocks.front().attention.out_width();
     if (heads_width != spec.width)
-        config.complain(concat("head_dim = ", spec.heads().head_dim, ": all heads are ",
-                               heads_width,
-                               " wide, and must be as wide as hidden_size = ", spec.width));
+        config.complain(format_text(
+            "head_dim = {}: all heads are {} wide, and must be as wide as hidden_size = {}",
+            spec.heads().head_dim, heads_width, spec.width));
     return spec;
 }
 

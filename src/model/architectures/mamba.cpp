@@ -11,8 +11,9 @@ void check_step_limits(ConfigReader& config) {
     const json limits = config.part("time_step_limit");
     const json none{0.0, {{"__float__", "Infinity"}}};
     if (!limits.is_null() && limits != none)
-        config.complain(concat("time_step_limit = ", limits.dump(), ": must be ", none.dump(),
-                               ": steps with limits are not served"));
+        config.complain(
+            format_text("time_step_limit = {}: must be {}: steps with limits are not served",
+                        limits.dump(), none.dump()));
 }
 
 }  // namespace
@@ -26,18 +27,21 @@ MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec) {
     const int64_t expand = config.whole_number_or("mamba_expand", widest / spec.width, 2);
     const int64_t values = expand * spec.width;
     if (values % heads != 0 || heads % groups != 0)
-        config.complain(concat("mamba_n_heads = ", heads,
-                               ": must divide mamba_expand * hidden_size = ", values,
-                               ", and be a multiple of mamba_n_groups = ", groups));
+        config.complain(
+            format_text("mamba_n_heads = {}: must divide mamba_expand * hidden_size = {}, and be a "
+                        "multiple of mamba_n_groups = {}",
+                        heads, values, groups));
     else if (const json head_dim = config.part("mamba_d_head");
              !head_dim.is_null() && head_dim != "auto" && head_dim != values / heads)
-        config.complain(concat("mamba_d_head = ", head_dim.dump(),
-                               ": must be mamba_expand * hidden_size / mamba_n_heads = ",
-                               values / heads, ", or \"auto\""));
+        config.complain(
+            format_text("mamba_d_head = {}: must be mamba_expand * hidden_size / mamba_n_heads = "
+                        "{}, or \"auto\"",
+                        head_dim.dump(), values / heads));
     if (state > widest / groups) config.complain("mamba_d_state: is wider than any model");
     const int64_t taps = config.whole_number_or("mamba_d_conv", widest, 4);
     if (taps != attention::rows_before + 1)
-        config.complain(concat("mamba_d_conv = ", taps, ": must be ", attention::rows_before + 1));
+        config.complain(
+            format_text("mamba_d_conv = {}: must be {}", taps, attention::rows_before + 1));
     if (spec.blocks.front().mlp.activation != ops::Activation::silu)
         config.complain("hidden_act: must be \"silu\" in a model with Mamba layers");
     check_step_limits(config);
@@ -55,8 +59,9 @@ ModelSpec read_bamba(ConfigReader& config) {
                                   .rope = {.may_be_partial = true, .rotated_part = 0.5}});
     read_biases(config, spec);
     if (config.part("z_loss_coefficient").is_number() && config.part("z_loss_coefficient") != 0)
-        config.complain(concat("z_loss_coefficient = ", config.part("z_loss_coefficient").dump(),
-                               ": a loss of the logits' size is not served; it must be 0"));
+        config.complain(format_text(
+            "z_loss_coefficient = {}: a loss of the logits' size is not served; it must be 0",
+            config.part("z_loss_coefficient").dump()));
     const MambaSpec mamba = read_mamba(config, spec);
     spec.names.final_norm = "model.final_layernorm";
     for (BlockSpec& block : spec.blocks) {
@@ -68,14 +73,15 @@ ModelSpec read_bamba(ConfigReader& config) {
     }
     const json attending = config.part("attn_layer_indices");
     if (!attending.is_null() && !attending.is_array())
-        config.complain(concat("attn_layer_indices = ", attending.dump(), ": must be a list"));
+        config.complain(format_text("attn_layer_indices = {}: must be a list", attending.dump()));
     for (const json& block : attending.is_array() ? attending : json::array()) {
         if (block.is_number_unsigned() && block < spec.blocks.size())
             spec.blocks[block.get<size_t>()].mamba.reset();
         else
-            config.complain(concat(
-                "attn_layer_indices: ", block.dump(),
-                ": must be the number of a layer, below num_hidden_layers = ", spec.blocks.size()));
+            config.complain(
+                format_text("attn_layer_indices: {}: must be the number of a layer, below "
+                            "num_hidden_layers = {}",
+                            block.dump(), spec.blocks.size()));
     }
     return spec;
 }

@@ -26,9 +26,9 @@ ModelSpec read_olmo(ConfigReader& config) {
     read_attention_bias(config, spec);
     if (config.has("clip_qkv"))
         config.complain(
-            concat("clip_qkv = ", config.part("clip_qkv").dump(),
-                   ": queries, keys and values that are clipped are not served; it must "
-                   "be null"));
+            format_text("clip_qkv = {}: queries, keys and values that are clipped are not served; "
+                        "it must be null",
+                        config.part("clip_qkv").dump()));
     return spec;
 }
 

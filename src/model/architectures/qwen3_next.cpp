@@ -11,14 +11,15 @@ attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
         .key_dim = config.whole_number_or("linear_key_head_dim", widest, 128),
         .value_dim = config.whole_number_or("linear_value_head_dim", widest, 128)};
     if (sizes.value_heads % sizes.key_heads != 0)
-        config.complain(concat("linear_num_value_heads = ", sizes.value_heads,
-                               ": must be a multiple of linear_num_key_heads = ", sizes.key_heads));
+        config.complain(format_text(
+            "linear_num_value_heads = {}: must be a multiple of linear_num_key_heads = {}",
+            sizes.value_heads, sizes.key_heads));
     if (sizes.key_dim > widest / sizes.key_heads || sizes.value_dim > widest / sizes.value_heads)
         config.complain("linear_key_head_dim, linear_value_head_dim: are wider than any model");
     const int64_t taps = config.whole_number_or("linear_conv_kernel_dim", widest, 4);
     if (taps != attention::rows_before + 1)
-        config.complain(
-            concat("linear_conv_kernel_dim = ", taps, ": must be ", attention::rows_before + 1));
+        config.complain(format_text("linear_conv_kernel_dim = {}: must be {}", taps,
+                                    attention::rows_before + 1));
     return sizes;
 }
 

@@ -11,9 +11,8 @@ ModelSpec read_seed_oss(ConfigReader& config) {
     for (BlockSpec& block : spec.blocks) block.attention.has_out_bias = has_out_bias;
     for (const char* name : {"attention_dropout", "residual_dropout"})
         if (!config.has(name))
-            config.complain(concat(name,
-                                   ": is 0.1 by default, and dropout is not served; set it "
-                                   "to 0"));
+            config.complain(
+                format_text("{}: is 0.1 by default, and dropout is not served; set it to 0", name));
     return spec;
 }
 

@@ -20,10 +20,9 @@ std::vector<bool> read_rotating_layers(ConfigReader& config, size_t num_blocks) 
     const auto is_flag = [](const auto& layer) { return layer == 0 || layer == 1; };
     if (!given.is_array() || given.size() < num_blocks ||
         !std::all_of(given.begin(), given.end(), is_flag)) {
-        config.complain(concat("no_rope_layers = ", given.dump(),
-                               ": must be a list with 1 or 0 "
-                               "for each of num_hidden_layers = ",
-                               num_blocks));
+        config.complain(format_text(
+            "no_rope_layers = {}: must be a list with 1 or 0 for each of num_hidden_layers = {}",
+            given.dump(), num_blocks));
         return rotates;
     }
     for (size_t block = 0; block < num_blocks; ++block) rotates[block] = given[block] == 1;

@@ -103,18 +103,19 @@ const Architecture* find_architecture(ConfigReader& config) {
     const Architecture* const by_name = find(&Architecture::name, name);
     const Architecture* const by_type = find(&Architecture::model_type, type);
     if (!name.empty() && by_name == nullptr)
-        config.complain(concat("architectures = [", name, "]: this program trains ",
-                               names_of(&Architecture::name)));
+        config.complain(format_text("architectures = [{}]: this program trains {}", name,
+                                    names_of(&Architecture::name)));
     else if (!type.empty() && by_type == nullptr)
-        config.complain(concat("model_type = ", type, ": this program trains ",
-                               names_of(&Architecture::model_type)));
+        config.complain(format_text("model_type = {}: this program trains {}", type,
+                                    names_of(&Architecture::model_type)));
     else if (name.empty() && type.empty())
-        config.complain(
-            concat("names no model: add \"model_type\", which transformers needs as well, one of ",
-                   names_of(&Architecture::model_type)));
+        config.complain(format_text(
+            "names no model: add \"model_type\", which transformers needs as well, one of {}",
+            names_of(&Architecture::model_type)));
     else if (by_name != nullptr && by_type != nullptr && by_name != by_type)
-        config.complain(concat("architectures = [", name, "] and model_type = ", type,
-                               " are different models; correct the wrong one"));
+        config.complain(format_text(
+            "architectures = [{}] and model_type = {} are different models; correct the wrong one",
+            name, type));
     else
         return by_name != nullptr ? by_name : by_type;
     return nullptr;

@@ -20,13 +20,13 @@ std::vector<bool> read_kinds(ConfigReader& config, const char* field, size_t num
         if (kind == "mamba") kind = "linear_attention";
         are_special.push_back(kind == special);
         if (kind != special && kind != "full_attention")
-            config.complain(concat(field, ": ", kind.dump(), ": must be \"full_attention\" or \"",
-                                   special, "\""));
+            config.complain(format_text("{}: {}: must be \"full_attention\" or \"{}\"", field,
+                                        kind.dump(), special));
     }
     if (are_special.size() != num_blocks)
         config.complain(
-            concat(field, " = ", kinds.dump(),
-                   ": must be a list with one entry for each of num_hidden_layers = ", num_blocks));
+            format_text("{} = {}: must be a list with one entry for each of num_hidden_layers = {}",
+                        field, kinds.dump(), num_blocks));
     are_special.resize(num_blocks, false);
     return are_special;
 }

@@ -63,9 +63,10 @@ std::optional<json> text_fields(ConfigReader& config, const Wrapper& wrapper) {
         flat["model_type"] = wrapper.text_type;
         return flat;
     }
-    config.complain(concat("text_config = ", given.dump(),
-                           ": must be an object with the fields of the text model, which alone is "
-                           "trained"));
+    config.complain(
+        format_text("text_config = {}: must be an object with the fields of the text model, which "
+                    "alone is trained",
+                    given.dump()));
     return std::nullopt;
 }
 
@@ -84,9 +85,9 @@ ModelSpec read_text_model(ConfigReader& config, const Wrapper& wrapper) {
     config.complain(names);
     const Architecture* const inner = find_text_architecture(type);
     if (inner == nullptr) {
-        config.complain(concat(place, "model_type = ", type,
-                               ": must be a text model that this program trains, one of ",
-                               text_architectures()));
+        config.complain(format_text(
+            "{}model_type = {}: must be a text model that this program trains, one of {}", place,
+            type, text_architectures()));
         return {};
     }
     json fields = usual_sizes(type);
@@ -113,9 +114,9 @@ ModelSpec read_wrapped_gemma3(ConfigReader& config) {
     ModelSpec spec = read_text_model(config, {.text_type = "gemma3_text", .tied = true});
     if (spec.logits_cap > 0)
         config.complain(
-            concat("text_config: final_logit_softcapping = ", spec.logits_cap,
-                   ": transformers does not use it in Gemma3ForConditionalGeneration; set it to "
-                   "null"));
+            format_text("text_config: final_logit_softcapping = {}: transformers does not use it "
+                        "in Gemma3ForConditionalGeneration; set it to null",
+                        spec.logits_cap));
     return spec;
 }
 

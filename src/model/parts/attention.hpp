@@ -58,7 +58,7 @@ private:
     // undoes.
     attention::GradientFinish finish_of(const BlockContext& context,
                                         const shard::UnitTensors& gradients) const;
-    // Whether attention's backward pass has added the gradient of the projection's bias.
+    // True if attention's backward pass has added the gradient of the projection's bias.
     BiasGradient bias_gradient(const BlockContext& context) const;
     // Are the rows of qkv, but for their positions, those that the projection makes?
     bool has_projected_rows(const BlockContext& context) const {

@@ -18,50 +18,61 @@ ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,
     : experts_(experts),
       rank_(adapter.rank),
       scaling_(adapter.scaling),
-      a_(unit.add({.tensors = {{concat(prefix, ".lora_A.weight"), {experts * rank_, shape[1]}}},
-                   .is_adapter = true})),
-      b_(unit.add({.tensors = {{concat(prefix, ".lora_B.weight"), {shape[0], rank_ * experts}}},
-                   .initial = shard::InitialValues::zeros,
-                   .is_adapter = true,
-                   .is_adapter_output = true})),
+      a_(unit.add(
+          {.tensors = {{format_text("{}.lora_A.weight", prefix), {experts * rank_, shape[1]}}},
+           .is_adapter = true})),
+      b_(unit.add(
+          {.tensors = {{format_text("{}.lora_B.weight", prefix), {shape[0], rank_ * experts}}},
+           .initial = shard::InitialValues::zeros,
+           .is_adapter = true,
+           .is_adapter_output = true})),
       operations_(2 * static_cast<double>(rank_ * (shape[0] + shape[1]))) {}
 
-at::Tensor ExpertAdapter::a_of(const shard::UnitTensors& tensors) const {
+at::Tensor ExpertAdapter::a_of(const Rows& rows, const shard::UnitTensors& tensors) const {
     const at::Tensor a = tensors[a_];
-    return a.defined() ? a.view({experts_, rank_, a.size(1)}) : a;
+    if (!a.defined()) return a;
+    return a.view({experts_, rank_, a.size(1)}).narrow(0, rows.first, std::ssize(rows.counts));
 }
 
-at::Tensor ExpertAdapter::b_of(const shard::UnitTensors& tensors) const {
+at::Tensor ExpertAdapter::b_of(const Rows& rows, const shard::UnitTensors& tensors) const {
     const at::Tensor b = tensors[b_];
-    return b.view({b.size(0), rank_, experts_}).permute({2, 0, 1}).contiguous();
+    if (!b.defined()) return b;
+    return b.view({b.size(0), rank_, experts_}).narrow(2, rows.first, std::ssize(rows.counts));
+}
+
+at::Tensor ExpertAdapter::b_by_expert(const Rows& rows) const {
+    return b_of(rows, rows.weights).permute({2, 0, 1}).contiguous();
 }
 
 void ExpertAdapter::forward(const Rows& rows, const at::Tensor& x, const at::Tensor& y) const {
-    const at::Tensor inner = ops::grouped_linear(rows.gemms, x, a_of(rows.weights), rows.counts);
-    y.add_(ops::grouped_linear(rows.gemms, inner, b_of(rows.weights), rows.counts), scaling_);
+    const at::Tensor inner =
+        ops::grouped_linear(rows.gemms, x, a_of(rows, rows.weights), rows.counts);
+    y.add_(ops::grouped_linear(rows.gemms, inner, b_by_expert(rows), rows.counts), scaling_);
 }
 
 at::Tensor ExpertAdapter::backward_input(const Rows& rows, const at::Tensor& dy,
                                          const at::Tensor& dx) const {
     at::Tensor inner =
-        ops::grouped_linear_backward_input(rows.gemms, dy, b_of(rows.weights), rows.counts)
+        ops::grouped_linear_backward_input(rows.gemms, dy, b_by_expert(rows), rows.counts)
             .mul_(scaling_);
-    dx.add_(ops::grouped_linear_backward_input(rows.gemms, inner, a_of(rows.weights), rows.counts));
+    dx.add_(ops::grouped_linear_backward_input(rows.gemms, inner, a_of(rows, rows.weights),
+                                               rows.counts));
     return inner;
 }
 
 void ExpertAdapter::add_gradients(const Rows& rows, const shard::UnitTensors& gradients,
                                   const at::Tensor& dy, const at::Tensor& inner,
                                   const at::Tensor& x) const {
-    ops::add_grouped_weight_gradient(rows.gemms, a_of(gradients), inner, x, rows.counts);
-    const at::Tensor d_b = gradients[b_];
+    ops::add_grouped_weight_gradient(rows.gemms, a_of(rows, gradients), inner, x, rows.counts);
+    const at::Tensor d_b = b_of(rows, gradients);
     if (!d_b.defined()) return;
-    const at::Tensor by_expert = at::zeros({experts_, d_b.size(0), rank_}, d_b.options());
+    const at::Tensor by_expert =
+        at::zeros({std::ssize(rows.counts), d_b.size(0), rank_}, d_b.options());
     ops::add_grouped_weight_gradient(
         rows.gemms, by_expert, dy,
-        ops::grouped_linear(rows.gemms, x, a_of(rows.weights), rows.counts).mul_(scaling_),
+        ops::grouped_linear(rows.gemms, x, a_of(rows, rows.weights), rows.counts).mul_(scaling_),
         rows.counts);
-    d_b.view({d_b.size(0), rank_, experts_}).add_(by_expert.permute({1, 2, 0}));
+    d_b.add_(by_expert.permute({1, 2, 0}));
 }
 
 at::Tensor b_of_expert(const at::Tensor& b, int64_t experts, int64_t expert) {

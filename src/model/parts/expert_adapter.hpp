@@ -32,6 +32,7 @@ public:
         const ops::Gemms& gemms;
         const shard::UnitTensors& weights;
         const std::vector<int64_t>& counts;
+        int64_t first;  // of the experts that have these rows
     };
     void forward(const Rows& rows, const at::Tensor& x, const at::Tensor& y) const;
 
@@ -45,8 +46,11 @@ public:
     double operations() const { return operations_; }
 
 private:
-    at::Tensor a_of(const shard::UnitTensors& tensors) const;  // [experts, rank, in]
-    at::Tensor b_of(const shard::UnitTensors& tensors) const;  // [experts, out, rank]
+    // Of the experts that have rows: [experts, rank, in], and [out, rank, experts] as B lies.
+    at::Tensor a_of(const Rows& rows, const shard::UnitTensors& tensors) const;
+    at::Tensor b_of(const Rows& rows, const shard::UnitTensors& tensors) const;
+    // Of the weights, [experts, out, rank].
+    at::Tensor b_by_expert(const Rows& rows) const;
 
     int64_t experts_;
     int64_t rank_;

@@ -17,7 +17,7 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
                                  const std::vector<int64_t>& shape) {
     shard::ParameterGroup group;
     const int64_t out = shape[0] * std::ssize(layers);
-    const std::string stacked = concat(spec.experts, ".", layers.back());
+    const std::string stacked = format_text("{}.{}", spec.experts, layers.back());
     group.is_of_experts = true;
     if (spec.tensors == ExpertTensors::stacked)
         group.tensors = {{stacked, {spec.count, out, shape[1]}}};
@@ -27,7 +27,7 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     for (int64_t expert = 0; expert < spec.count; ++expert)
         for (const std::string& layer : layers)
             group.tensors.push_back(
-                {concat(spec.experts, ".", expert, ".", layer, ".weight"), shape});
+                {format_text("{}.{}.{}.weight", spec.experts, expert, layer), shape});
     return group;
 }
 
@@ -50,20 +50,23 @@ at::Tensor by_expert(const at::Tensor& matrices, int64_t rows) {
 std::optional<shard::ParameterId> bias_of(shard::UnitLayout& unit, const ExpertsSpec& spec,
                                           const std::string& layer, int64_t width) {
     if (!spec.has_bias()) return std::nullopt;
-    return unit.add({.tensors = {{concat(spec.experts, ".", layer, "_bias"), {spec.count, width}}},
-                     .initial = shard::InitialValues::zeros,
-                     .is_bias = true});
+    return unit.add(
+        {.tensors = {{format_text("{}.{}_bias", spec.experts, layer), {spec.count, width}}},
+         .initial = shard::InitialValues::zeros,
+         .is_bias = true});
 }
 
 // Rows of bf16 are copied to fp32 in either case by a sum on the CPU; plans count this copy.
 at::Tensor sums_of_rows(const at::Tensor& rows) { return rows.to(at::kFloat).sum(1); }
 
-// Biases of the experts of this rank, as a view.
-at::Tensor of_this_rank(const MlpContext& context, const at::Tensor& of_all) {
-    const comm::Communicator* const ranks = context.experts.ranks;
-    if (ranks == nullptr || !of_all.defined()) return of_all;  // undefined: frozen
-    const int64_t count = of_all.size(0) / ranks->size();
-    return of_all.narrow(0, ranks->rank() * count, count);
+// Biases of the experts that have these rows, as a view.
+at::Tensor of_these(const ExpertMlp::Rows& rows, const at::Tensor& of_all) {
+    if (!of_all.defined()) return of_all;  // frozen
+    return of_all.narrow(0, rows.first, std::ssize(rows.counts));
+}
+
+ExpertAdapter::Rows adapted(const ExpertMlp::Rows& rows) {
+    return {rows.context.projections.gemms, rows.weights, rows.counts, rows.first};
 }
 
 }  // namespace
@@ -113,24 +116,23 @@ void ExpertMlp::activated_backward(const at::Tensor& d_product, const at::Tensor
 }
 
 at::Tensor ExpertMlp::inner(const Rows& rows, const at::Tensor& x) const {
-    const auto& [context, weights, counts] = rows;
+    const auto& [context, weights, counts, first] = rows;
     const ops::Gemms& gemms = context.projections.gemms;
     at::Tensor gate_up = ops::grouped_linear(gemms, x, gate_up_of(weights), counts);
     if (gate_up_bias_)
-        ops::add_group_biases(gate_up, of_this_rank(context, weights[*gate_up_bias_]), {}, counts);
-    if (gate_up_adapter_) gate_up_adapter_->forward({gemms, weights, counts}, x, gate_up);
+        ops::add_group_biases(gate_up, of_these(rows, weights[*gate_up_bias_]), {}, counts);
+    if (gate_up_adapter_) gate_up_adapter_->forward(adapted(rows), x, gate_up);
     return gate_up;
 }
 
 at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
                              const at::Tensor& factors) const {
-    const auto& [context, weights, counts] = rows;
+    const auto& [context, weights, counts, first] = rows;
     const ops::Gemms& gemms = context.projections.gemms;
     const at::Tensor product = activated(gate_up).mul_(factors);
     at::Tensor y = ops::grouped_linear(gemms, product, down_of(weights), counts);
-    if (down_bias_)
-        ops::add_group_biases(y, of_this_rank(context, weights[*down_bias_]), factors, counts);
-    if (down_adapter_) down_adapter_->forward({gemms, weights, counts}, product, y);
+    if (down_bias_) ops::add_group_biases(y, of_these(rows, weights[*down_bias_]), factors, counts);
+    if (down_adapter_) down_adapter_->forward(adapted(rows), product, y);
     return y;
 }
 
@@ -139,53 +141,50 @@ at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
 at::Tensor ExpertMlp::backward_output(const Rows& rows, const shard::UnitTensors& gradients,
                                       const at::Tensor& dy, const at::Tensor& factors,
                                       const at::Tensor& gate_up) const {
-    const auto& [context, weights, counts] = rows;
+    const auto& [context, weights, counts, first] = rows;
     const ops::Gemms& gemms = context.projections.gemms;
     const at::Tensor d_product =
         ops::grouped_linear_backward_input(gemms, dy, down_of(weights), counts);
-    const ExpertAdapter::Rows adapted{gemms, weights, counts};
     at::Tensor d_inner;  // of the adapter
-    if (down_adapter_) d_inner = down_adapter_->backward_input(adapted, dy, d_product);
+    if (down_adapter_) d_inner = down_adapter_->backward_input(adapted(rows), dy, d_product);
     at::Tensor d_factors = sums_of_rows(activated(gate_up).mul_(d_product));
     if (down_bias_) {
         const at::Tensor of_bias = at::zeros_like(dy);
-        ops::add_group_biases(of_bias, of_this_rank(context, weights[*down_bias_]), {}, counts);
+        ops::add_group_biases(of_bias, of_these(rows, weights[*down_bias_]), {}, counts);
         d_factors.add_(of_bias.mul_(dy).sum(1, false, at::kFloat));
-        ops::add_group_bias_gradient(of_this_rank(context, gradients[*down_bias_]), dy, factors,
-                                     counts);
+        ops::add_group_bias_gradient(of_these(rows, gradients[*down_bias_]), dy, factors, counts);
     }
     d_product.mul_(factors);
     activated_backward(d_product, gate_up);
     const at::Tensor& product = d_product;  // written over
     product.mul_(factors);
     add_gradient(gemms, gradients, down_, dy, product, counts);
-    if (down_adapter_) down_adapter_->add_gradients(adapted, gradients, dy, d_inner, product);
+    if (down_adapter_) down_adapter_->add_gradients(adapted(rows), gradients, dy, d_inner, product);
     return d_factors;
 }
 
 ExpertMlp::InputGradient ExpertMlp::backward_inner(const Rows& rows,
                                                    const at::Tensor& d_gate_up) const {
-    const auto& [context, weights, counts] = rows;
+    const auto& [context, weights, counts, first] = rows;
     const ops::Gemms& gemms = context.projections.gemms;
     InputGradient made{
         ops::grouped_linear_backward_input(gemms, d_gate_up, gate_up_of(weights), counts)};
     if (gate_up_adapter_)
-        made.d_inner =
-            gate_up_adapter_->backward_input({gemms, weights, counts}, d_gate_up, made.dx);
+        made.d_inner = gate_up_adapter_->backward_input(adapted(rows), d_gate_up, made.dx);
     return made;
 }
 
 void ExpertMlp::add_inner_gradients(const Rows& rows, const shard::UnitTensors& gradients,
                                     const at::Tensor& d_gate_up, const at::Tensor& d_inner,
                                     const at::Tensor& x) const {
-    const auto& [context, weights, counts] = rows;
+    const auto& [context, weights, counts, first] = rows;
     const ops::Gemms& gemms = context.projections.gemms;
     add_gradient(gemms, gradients, gate_up_, d_gate_up, x, counts);
     if (gate_up_bias_)
-        ops::add_group_bias_gradient(of_this_rank(context, gradients[*gate_up_bias_]), d_gate_up,
-                                     {}, counts);
+        ops::add_group_bias_gradient(of_these(rows, gradients[*gate_up_bias_]), d_gate_up, {},
+                                     counts);
     if (gate_up_adapter_)
-        gate_up_adapter_->add_gradients({gemms, weights, counts}, gradients, d_gate_up, d_inner, x);
+        gate_up_adapter_->add_gradients(adapted(rows), gradients, d_gate_up, d_inner, x);
 }
 
 double ExpertMlp::inner_operations() const {

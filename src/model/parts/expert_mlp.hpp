@@ -10,8 +10,8 @@
 
 namespace ringshard::model {
 
-// The experts of this rank, on rows that are here, expert by expert: down(activation(gate) * up)
-// times the factor of the row.
+// Experts on rows that are here, expert by expert: down(activation(gate) * up) times the factor of
+// the row. The weights hold the matrices of those experts that have the rows.
 class ExpertMlp {
 public:
     ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block);
@@ -19,7 +19,8 @@ public:
     struct Rows {
         const MlpContext& context;
         const shard::UnitTensors& weights;
-        const std::vector<int64_t>& counts;  // of each expert of this rank
+        const std::vector<int64_t>& counts;  // of each of some experts
+        int64_t first = 0;                   // of these experts
     };
     // Returns gate and up [m, 2i] of the rows x [m, w].
     at::Tensor inner(const Rows& rows, const at::Tensor& x) const;
@@ -46,7 +47,7 @@ public:
     std::vector<WeightUse> weights() const;
 
 private:
-    // Of the experts of this rank, [count, out, in].
+    // [count, out, in].
     at::Tensor gate_up_of(const shard::UnitTensors& weights) const;
     at::Tensor down_of(const shard::UnitTensors& weights) const;
     // Adds to the gradient of these matrices.

@@ -47,7 +47,13 @@ at::Tensor take(const at::Tensor& x, const ExpertExchange& exchange, int64_t chu
     return ops::take_rows(x, exchange.tokens(chunk));
 }
 
-// Rows of a chunk on their way to the experts.
+// The first expert of this rank. counts: of its experts.
+int64_t first_expert(const MlpContext& context, const std::vector<int64_t>& counts) {
+    const comm::Communicator* const ranks = context.experts.ranks;
+    return ranks == nullptr ? 0 : ranks->rank() * std::ssize(counts);
+}
+
+// The rows of a chunk while they are sent to the experts.
 struct Arriving {
     ExpertExchange::Moving x{};
     ExpertExchange::Moving dy{};
@@ -66,7 +72,7 @@ void keep(const ExpertExchange& exchange, int64_t chunk, const at::Tensor& gate_
     exchange.of_experts(all, chunk).copy_(gate_up);
 }
 
-// Results of the experts on their way back: those of a chunk travel while the next one is computed.
+// Sends results of the experts back: those of a chunk while the next chunk is computed.
 class Returning {
 public:
     explicit Returning(const ExpertExchange& exchange) : exchange_(exchange) {}
@@ -159,7 +165,8 @@ MlpOutput Experts::forward(const MlpContext& context, const shard::UnitTensors& 
     for (int64_t chunk = 0; chunk < exchange.chunks(); ++chunk) {
         Arriving here = std::move(arriving);
         if (chunk + 1 < exchange.chunks()) arriving = send(chunk + 1);
-        const ExpertMlp::Rows rows{context, weights, exchange.counts(chunk)};
+        const std::vector<int64_t>& counts = exchange.counts(chunk);
+        const ExpertMlp::Rows rows{context, weights, counts, first_expert(context, counts)};
         const at::Tensor gate_up = experts_.inner(rows, exchange.receive(chunk, std::move(here.x)));
         if (context.keeps_inner) keep(exchange, chunk, gate_up, inner.gate_up);
         const at::Tensor of_rows = exchange.receive(chunk, std::move(here.factors));
@@ -226,7 +233,7 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     const auto send_x = [&](int64_t chunk) {
         return exchange.send_to_experts(chunk, take(x, exchange, chunk));
     };
-    const bool travels = context.experts.ranks != nullptr;  // else x need not be there so early
+    const bool travels = context.experts.ranks != nullptr;  // else x is made later
     const bool makes_inner = !inner.gate_up.defined();
     const auto send = [&](int64_t chunk) {  // in the order in which the experts need them
         Arriving sent;
@@ -247,7 +254,8 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
         const auto receive_x = [&] {
             return exchange.receive(chunk, travels ? std::move(here.x) : send_x(chunk));
         };
-        const ExpertMlp::Rows rows{context, weights, exchange.counts(chunk)};
+        const std::vector<int64_t>& counts = exchange.counts(chunk);
+        const ExpertMlp::Rows rows{context, weights, counts, first_expert(context, counts)};
         at::Tensor x_rows;
         at::Tensor gate_up;  // that of its gradient after backward_output()
         if (!makes_inner) {

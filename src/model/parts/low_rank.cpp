@@ -17,11 +17,11 @@ namespace {
 
 // "lora_A.weight", with the name of one of several adapters as PEFT has it.
 std::string matrix_name(const char* matrix, const std::string& adapter) {
-    return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
+    return format_text("{}{}{}.weight", matrix, adapter.empty() ? "" : ".", adapter);
 }
 
 std::string magnitude_name(const std::string& adapter) {
-    return concat("lora_magnitude_vector", adapter.empty() ? "" : ".", adapter);
+    return format_text("lora_magnitude_vector{}{}", adapter.empty() ? "" : ".", adapter);
 }
 
 // Columns become row x (columns - bias + factor x update) + bias, rounded once from fp32. Where
@@ -55,8 +55,9 @@ std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec
     shard::ParameterGroup all_a{.tensors = {}, .is_adapter = true, .adapter = declared.number};
     for (const auto& [name, out] : spec.layers)
         if (const auto found = declared.layers.find(name); found != declared.layers.end())
-            all_a.tensors.push_back({concat(name, ".", matrix_name("lora_A", declared.name)),
-                                     {found->second.rank, spec.in}});
+            all_a.tensors.push_back(
+                {format_text("{}.{}", name, matrix_name("lora_A", declared.name)),
+                 {found->second.rank, spec.in}});
     if (all_a.tensors.empty()) return std::nullopt;
     LowRank made(unit.add(all_a));
     int64_t column = 0;
@@ -74,7 +75,7 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
     if (found == declared.layers.end()) return;
     const AdapterSpec& adapter = found->second;
     const shard::ParameterId b =
-        unit.add({.tensors = {{concat(name, ".", matrix_name("lora_B", declared.name)),
+        unit.add({.tensors = {{format_text("{}.{}", name, matrix_name("lora_B", declared.name)),
                                {out, adapter.rank}}},
                   .initial = shard::InitialValues::zeros,
                   .is_adapter = true,
@@ -82,13 +83,13 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
                   .adapter = declared.number});
     std::optional<shard::ParameterId> magnitude;
     if (adapter.has_magnitude)
-        magnitude =
-            unit.add({.tensors = {{concat(name, ".", magnitude_name(declared.name)), {out}}},
-                      .initial = shard::InitialValues::ones,
-                      .form = shard::Form::wide,
-                      .is_adapter = true,
-                      .is_adapter_output = true,
-                      .adapter = declared.number});
+        magnitude = unit.add(
+            {.tensors = {{format_text("{}.{}", name, magnitude_name(declared.name)), {out}}},
+             .initial = shard::InitialValues::ones,
+             .form = shard::Form::wide,
+             .is_adapter = true,
+             .is_adapter_output = true,
+             .adapter = declared.number});
     const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
     layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling, salt,
                        mix_bits(salt, declared.number)});
@@ -97,7 +98,7 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
     has_magnitudes_ = has_magnitudes_ || adapter.has_magnitude;
     operations_ += 2 * static_cast<double>(adapter.rank * (spec.in + out));
     if (!adapter.has_magnitude) return;
-    // The product of W, of what was dropped or for the gradient of the magnitudes.
+    // The product of W with dropped rows, or for the gradient of the magnitudes.
     (dropout_ > 0 ? operations_ : more_operations_backward_) +=
         2 * static_cast<double>(spec.in * out);
 }
@@ -168,60 +169,103 @@ LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Te
     return gradient;
 }
 
-at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gradient) const {
-    at::Tensor dx = weight_product_backward(
+at::Tensor LowRank::base_input_gradient(const Operands& operands, const Gradient& gradient) const {
+    return weight_product_backward(
         operands.context, drops(operands.context) ? gradient.y : gradient.scaled, operands.base);
+}
+
+at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gradient) const {
+    at::Tensor dx = base_input_gradient(operands, gradient);
     add_input_gradient(operands, gradient, dx);
     return dx;
+}
+
+// Returns the gradient of the dropped inputs of a layer.
+at::Tensor LowRank::dropped_input_gradient(const Operands& operands, const Gradient& gradient,
+                                           const Layer& layer) const {
+    const auto& [context, weights, base] = operands;
+    at::Tensor of_layer = ops::linear_backward_input(
+        context.gemms, gradient.inner.narrow(1, layer.first, layer.rank), a_of(weights, layer));
+    if (layer.magnitude)
+        of_layer.add_(
+            ops::linear_backward_input(context.gemms,
+                                       gradient.scaled.narrow(1, layer.column, layer.out) -
+                                           gradient.y.narrow(1, layer.column, layer.out),
+                                       base.narrow(0, layer.column, layer.out)));
+    return of_layer;
 }
 
 void LowRank::add_input_gradient(const Operands& operands, const Gradient& gradient,
                                  const at::Tensor& dx) const {
     const auto& [context, weights, base] = operands;
-    if (!drops(context)) {
-        if (has_magnitudes_)  // rounded as PEFT rounds it, which bf16 curves show
-            dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
-        else
-            ops::add_linear_backward_input(context.gemms, dx, gradient.inner, weights[a_]);
-        return;
+    if (drops(context)) {
+        for (const Layer& layer : layers_)
+            ops::add_dropout(dx, dropped_input_gradient(operands, gradient, layer),
+                             mask_of(context, layer));
+    } else if (has_magnitudes_) {  // rounded as PEFT rounds it, which bf16 curves show
+        dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+    } else {
+        ops::add_linear_backward_input(context.gemms, dx, gradient.inner, weights[a_]);
     }
-    for (const Layer& layer : layers_) {
-        const at::Tensor of_layer = ops::linear_backward_input(
-            context.gemms, gradient.inner.narrow(1, layer.first, layer.rank), a_of(weights, layer));
-        if (layer.magnitude)
-            of_layer.add_(
-                ops::linear_backward_input(context.gemms,
-                                           gradient.scaled.narrow(1, layer.column, layer.out) -
-                                               gradient.y.narrow(1, layer.column, layer.out),
-                                           base.narrow(0, layer.column, layer.out)));
-        ops::add_dropout(dx, of_layer, mask_of(context, layer));
-    }
+}
+
+// `seen`: the inputs of the layer, as dropout leaves them. `inner`: the product of A with them.
+void LowRank::add_output_gradients(const Operands& operands, const shard::UnitTensors& gradients,
+                                   const Gradient& gradient, size_t i, const at::Tensor& seen,
+                                   const at::Tensor& inner) const {
+    const auto& [context, weights, base] = operands;
+    const Layer& layer = layers_[i];
+    const at::Tensor of_layer = inner.mul(layer.scaling);
+    ops::add_weight_gradient(context.gemms, gradients[layer.b],
+                             gradient.scaled.narrow(1, layer.column, layer.out), of_layer);
+    if (!layer.magnitude || !gradients[*layer.magnitude].defined()) return;
+    at::Tensor product =
+        ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out)).to(at::kFloat);
+    product.add_(ops::linear(context.gemms, of_layer, weights[layer.b]).to(at::kFloat))
+        .mul_(gradient.y.narrow(1, layer.column, layer.out).to(at::kFloat));
+    gradients[*layer.magnitude].add_(product.sum(0).div_(gradient.norms[i]));
+}
+
+void LowRank::add_gradients_of_dropped(const Operands& operands,
+                                       const shard::UnitTensors& gradients,
+                                       const Gradient& gradient, size_t i,
+                                       const at::Tensor& seen) const {
+    const Layer& layer = layers_[i];
+    const ops::Gemms& gemms = operands.context.gemms;
+    ops::add_weight_gradient(gemms, a_of(gradients, layer),
+                             gradient.inner.narrow(1, layer.first, layer.rank), seen);
+    add_output_gradients(operands, gradients, gradient, i, seen,
+                         ops::linear(gemms, seen, a_of(operands.weights, layer)));
 }
 
 void LowRank::add_gradients(const Operands& operands, const shard::UnitTensors& gradients,
                             const Gradient& gradient, const at::Tensor& x) const {
     const auto& [context, weights, base] = operands;
-    const ops::Gemms& gemms = context.gemms;
-    const bool drops = this->drops(context);
-    if (!drops) ops::add_weight_gradient(gemms, gradients[a_], gradient.inner, x);
-    const at::Tensor inner = drops ? at::Tensor() : ops::linear(gemms, x, weights[a_]);
+    if (drops(context)) {
+        for (size_t i = 0; i < layers_.size(); ++i)
+            add_gradients_of_dropped(operands, gradients, gradient, i,
+                                     ops::dropout(x, mask_of(context, layers_[i])));
+        return;
+    }
+    ops::add_weight_gradient(context.gemms, gradients[a_], gradient.inner, x);
+    const at::Tensor inner = ops::linear(context.gemms, x, weights[a_]);
+    for (size_t i = 0; i < layers_.size(); ++i)
+        add_output_gradients(operands, gradients, gradient, i, x,
+                             inner.narrow(1, layers_[i].first, layers_[i].rank));
+}
+
+void LowRank::add_all_gradients(const Operands& operands, const shard::UnitTensors& gradients,
+                                const Gradient& gradient, const at::Tensor& x,
+                                const at::Tensor& dx) const {
+    if (!drops(operands.context)) {
+        add_gradients(operands, gradients, gradient, x);
+        return add_input_gradient(operands, gradient, dx);
+    }
     for (size_t i = 0; i < layers_.size(); ++i) {
-        const Layer& layer = layers_[i];
-        const at::Tensor seen = dropped(context, layer, x);
-        if (drops)
-            ops::add_weight_gradient(gemms, a_of(gradients, layer),
-                                     gradient.inner.narrow(1, layer.first, layer.rank), seen);
-        const at::Tensor of_layer = (drops ? ops::linear(gemms, seen, a_of(weights, layer))
-                                           : inner.narrow(1, layer.first, layer.rank))
-                                        .mul(layer.scaling);
-        ops::add_weight_gradient(gemms, gradients[layer.b],
-                                 gradient.scaled.narrow(1, layer.column, layer.out), of_layer);
-        if (!layer.magnitude || !gradients[*layer.magnitude].defined()) continue;
-        at::Tensor product =
-            ops::linear(gemms, seen, base.narrow(0, layer.column, layer.out)).to(at::kFloat);
-        product.add_(ops::linear(gemms, of_layer, weights[layer.b]).to(at::kFloat))
-            .mul_(gradient.y.narrow(1, layer.column, layer.out).to(at::kFloat));
-        gradients[*layer.magnitude].add_(product.sum(0).div_(gradient.norms[i]));
+        const at::Tensor seen =
+            ops::dropout_and_add(x, dx, dropped_input_gradient(operands, gradient, layers_[i]),
+                                 mask_of(operands.context, layers_[i]));
+        add_gradients_of_dropped(operands, gradients, gradient, i, seen);
     }
 }
 

@@ -54,6 +54,8 @@ public:
     Gradient begin_backward(const Operands& operands, const at::Tensor& dy) const;
     // Returns the gradient of x, of x W^T too.
     at::Tensor input_gradient(const Operands& operands, const Gradient& gradient) const;
+    // Returns that of x W^T alone.
+    at::Tensor base_input_gradient(const Operands& operands, const Gradient& gradient) const;
     // Returns dy as the gradient of x W^T has it, with c_i where nothing is dropped.
     at::Tensor base_gradient(const Operands& operands, const at::Tensor& dy) const {
         return drops(operands.context) ? dy : begin_backward(operands, dy).scaled;
@@ -63,6 +65,10 @@ public:
                             const at::Tensor& dx) const;
     void add_gradients(const Operands& operands, const shard::UnitTensors& gradients,
                        const Gradient& gradient, const at::Tensor& x) const;
+    // Both, which makes each mask once.
+    void add_all_gradients(const Operands& operands, const shard::UnitTensors& gradients,
+                           const Gradient& gradient, const at::Tensor& x,
+                           const at::Tensor& dx) const;
 
     bool has_magnitudes() const { return has_magnitudes_; }
     // Of a token and the forward pass; and those that the backward pass has beyond two for each of
@@ -95,6 +101,14 @@ private:
                        const at::Tensor& x) const;
     at::Tensor a_of(const shard::UnitTensors& tensors, const Layer& layer) const;
     at::Tensor norms_of(const Operands& operands, const Layer& layer) const;
+    at::Tensor dropped_input_gradient(const Operands& operands, const Gradient& gradient,
+                                      const Layer& layer) const;
+    void add_gradients_of_dropped(const Operands& operands, const shard::UnitTensors& gradients,
+                                  const Gradient& gradient, size_t layer,
+                                  const at::Tensor& seen) const;
+    void add_output_gradients(const Operands& operands, const shard::UnitTensors& gradients,
+                              const Gradient& gradient, size_t layer, const at::Tensor& seen,
+                              const at::Tensor& inner) const;
 
     shard::ParameterId a_;
     std::vector<Layer> layers_;

@@ -9,8 +9,8 @@ namespace ringshard::model {
 
 // The sums that the routers of a pass share, for one block and some of its tokens.
 struct RouterContext {
-    // [experts]: a forward pass adds its choices (int64) and probabilities (fp64). Undefined:
-    // nobody counts.
+    // [experts]: a forward pass adds its choices (int64) and probabilities (fp64). Undefined: not
+    // counted.
     at::Tensor choices{};
     at::Tensor probabilities{};
     // [experts] int64: the choices without the corrections of the probabilities. Undefined: there

@@ -11,12 +11,12 @@ namespace {
 
 shard::ParameterGroup weight_group(const Norm::Spec& spec) {
     using shard::InitialValues;
-    return {{{concat(spec.name, ".weight"), {spec.width}}},
+    return {{{format_text("{}.weight", spec.name), {spec.width}}},
             spec.form.adds_one ? InitialValues::zeros : InitialValues::ones};
 }
 
 shard::ParameterGroup bias_group(const Norm::Spec& spec) {
-    return {{{concat(spec.name, ".bias"), {spec.width}}}, shard::InitialValues::zeros};
+    return {{{format_text("{}.bias", spec.name), {spec.width}}}, shard::InitialValues::zeros};
 }
 
 ops::NormWeight with_offset(at::Tensor weight, const NormForm& form) {

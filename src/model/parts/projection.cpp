@@ -23,13 +23,14 @@ shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     group.form = spec.form;
     group.begins_with_product = true;
     for (const auto& [name, out] : spec.layers)
-        group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
+        group.tensors.push_back({format_text("{}.weight", name), {out, spec.in}});
     return group;
 }
 
 shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers) {
     shard::ParameterGroup group{{}, shard::InitialValues::zeros};
-    for (const auto& [name, out] : layers) group.tensors.push_back({concat(name, ".bias"), {out}});
+    for (const auto& [name, out] : layers)
+        group.tensors.push_back({format_text("{}.bias", name), {out}});
     return group;
 }
 
@@ -123,7 +124,7 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
                                      const shard::UnitTensors& weights, const at::Tensor& x,
                                      const at::Tensor& addend, const at::Tensor& into) const {
     if (!addend.defined()) return forward_chunk(context, weights, x);
-    // What adapters add is small beside the addend, and is rounded without it.
+    // The adapters' sum is small beside the addend: it is rounded before it is added.
     if (!low_ranks_.empty()) return ops::add_into(forward_chunk(context, weights, x), addend, into);
     return weight_product_add(context, x, weights[weight_], bias_of(weights), addend, into);
 }
@@ -163,15 +164,15 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, base};
         const LowRank::Gradient gradient = adapter->begin_backward(operands, dy);
-        adapter->add_gradients(operands, gradients, gradient, x);
-        return adapter->input_gradient(operands, gradient);
+        at::Tensor dx = adapter->base_input_gradient(operands, gradient);
+        adapter->add_all_gradients(operands, gradients, gradient, x, dx);
+        return dx;
     }
     at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
-        low_rank.add_gradients(operands, gradients, gradient, rows(x));
-        low_rank.add_input_gradient(operands, gradient, rows(dx));
+        low_rank.add_all_gradients(operands, gradients, gradient, rows(x), rows(dx));
     });
     return dx;
 }

@@ -21,7 +21,7 @@ struct WeightUse {
     double rows_per_token = 1;
 };
 
-// Whether the gradient of the bias is there already, from the pass that made dy.
+// Says if the pass that made dy has added the gradient of the bias already.
 enum class BiasGradient { is_missing, is_added };
 
 // y = x w^T + bias, and what adapters add to it. x [t, in], y [t, out].
@@ -50,7 +50,7 @@ public:
     void add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
                        const shard::UnitTensors& gradients, const at::Tensor& dy,
                        const at::Tensor& x, BiasGradient of_bias = BiasGradient::is_missing) const;
-    // Whether the halves cost no more than the whole, which shares products of adapters.
+    // Returns true if the halves cost no more than the whole, which shares products of adapters.
     bool splits_backward() const { return low_ranks_.empty(); }
 
     // Of a token and the forward pass.

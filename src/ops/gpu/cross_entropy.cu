@@ -105,7 +105,7 @@ struct LossOfToken {
         });
         if (!work.writes_gradient) return;
 
-        team.sync();  // everybody has read the target's logit
+        team.sync();  // all threads have read the target's logit
         const float scale = weight * work.gradient_scale;
         const float everywhere = scale * work.smoothing / static_cast<float>(width);
         const float at_target = scale * (1 - work.smoothing);

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t columns_per_team = 32;
 
-// A team takes some columns of the state of a stretch and a head through its chunks: columns do not
-// see each other. The state and the values of a chunk lie in the team's memory.
+// A team updates some columns of the state of a stretch and a head, chunk by chunk: columns are
+// independent. The state and the values of a chunk lie in the team's memory.
 struct Walk {
     DeltaWalk work;
     int64_t groups;  // of columns

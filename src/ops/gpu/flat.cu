@@ -33,7 +33,7 @@ struct SumBlock {
     }
 };
 
-// 32 bits that look random, of a place and a step: the same that the host draws.
+// Returns 32 random-looking bits for a place and a step: the same as on the host.
 RINGSHARD_BOTH uint32_t mixed(uint32_t place, uint32_t step) {
     uint32_t bits = place * 0x9e3779b9U ^ step;
     bits = (bits ^ bits >> 16) * 0x85ebca6bU;
@@ -41,7 +41,7 @@ RINGSHARD_BOTH uint32_t mixed(uint32_t place, uint32_t step) {
     return bits ^ bits >> 16;
 }
 
-// chance: 16 random bits. What is cut off is carried over if it exceeds them.
+// chance: 16 random bits. Rounds up if the bits that are cut off exceed them.
 RINGSHARD_BOTH float rounded_for(const float*, float value, uint32_t) { return value; }
 RINGSHARD_BOTH float rounded_for(const bf16*, float value, uint32_t chance) {
     uint32_t bits;

@@ -111,14 +111,14 @@ struct FindLargest {
                 for (int k = 0; k < n; ++k)
                     largest.numbers[k] = Most()(largest.numbers[k], magnitude_of(numbers[k]));
             }
-            // Counted in packs: nvcc then knows that it can store one at once.
+            // Counts in packs: nvcc then stores a pack with one instruction.
             auto* const packs = reinterpret_cast<Pack<uint32_t, n>*>(work.largest);
             store_pack<n>(packs[(range * work.width + column) / n].numbers, largest);
         });
     }
 };
 
-// A team turns a square of codes by way of its memory.
+// A team transposes a square of codes in shared memory.
 template <class T, int n>
 struct QuantizeColumns {
     static constexpr int64_t side = 64;

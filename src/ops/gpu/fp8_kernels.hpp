@@ -6,7 +6,7 @@ namespace ringshard::ops::gpu {
 
 enum class Fp8Type { e4m3, e5m2 };
 
-// Rows of codes, and the factor of each row by which its codes are the numbers.
+// Rows of codes, and a factor for each row: number = factor * code.
 struct Fp8Rows {
     NumberType type;
     Fp8Type into_type;
@@ -18,7 +18,7 @@ struct Fp8Rows {
 };
 void quantize_rows(const Queue& queue, const Fp8Rows& work);
 
-// The same of columns: their codes become rows. Sizes are multiples of 16.
+// The same for columns: their codes become rows. Sizes are multiples of 16.
 struct Fp8Columns {
     NumberType type;
     Fp8Type into_type;

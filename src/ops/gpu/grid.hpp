@@ -5,8 +5,8 @@
 
 namespace ringshard::ops::gpu {
 
-// Warps share a block, for a GPU holds only so many blocks at a time; larger teams are blocks, so
-// that what joins the threads of a block joins those of a team.
+// Small teams are warps that share a block, since a GPU holds a limited number of blocks at a time;
+// larger teams are whole blocks, so a block's barrier is the team's.
 constexpr int teams_per_block(int threads_per_team) {
     constexpr int warp = 32;
     return threads_per_team == warp ? 8 : 1;
@@ -15,7 +15,7 @@ constexpr int threads_per_block(int threads_per_team) {
     return teams_per_block(threads_per_team) * threads_per_team;
 }
 
-// How many blocks of how many threads a number of teams makes.
+// The blocks, and threads of a block, for a number of teams.
 struct Grid {
     int64_t blocks;
     int threads_per_block;

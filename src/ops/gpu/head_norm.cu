@@ -8,7 +8,7 @@ namespace ringshard::ops::gpu {
 
 namespace {
 
-// Where head i of all heads of all tokens lies.
+// Returns the place of head i of all heads of all tokens.
 RINGSHARD_BOTH int64_t place_of(const HeadNorm& work, int64_t i) {
     return i / work.count * work.row + i % work.count * work.width;
 }

@@ -9,7 +9,7 @@ namespace ringshard::ops::gpu {
 
 enum class NumberType { fp32, bf16 };
 
-// Where teams work: on a stream of the current GPU, or, for tests, one after the other on the host.
+// Runs teams on a stream of the current GPU or, for tests, one after the other on the host.
 struct Queue {
     bool on_gpu = false;
     void* stream = nullptr;  // cudaStream_t
@@ -25,7 +25,7 @@ struct RmsNorm {
     int64_t width;
     float epsilon;
     float offset;  // is added to the weights
-    // [rows, width], or null: what is normed is branch * factor + x, which is written over it.
+    // [rows, width], or null: norms branch * factor + x, and writes that sum over branch.
     void* branch = nullptr;
     float factor = 1;
 };
@@ -55,9 +55,9 @@ void rms_norm_backward(const Queue& queue, const RmsNormBackward& work);
 // before.
 struct HeadNorm {
     NumberType type;
-    void* heads;   // becomes normed; in the backward pass the gradient, which turns into that of
-                   // what they were
-    void* before;  // [tokens, count, width], dense: what they were
+    void* heads;   // becomes normed; in the backward pass the gradient of the normed heads, which
+                   // becomes that of the heads before the norm
+    void* before;  // [tokens, count, width], dense: the heads before the norm
     const void* weight;
     float* inverse_rms;  // [tokens, count]
     float* d_weight;     // [num_head_ranges(tokens * count), width], in the backward pass
@@ -177,7 +177,7 @@ struct AdamW {
     void* first_moment;
     void* second_moment;
     const float* gradient;
-    void* copy;       // bf16, or null
+    void* copy;  // bf16, or null
     int64_t count;
     int64_t first_place;
     uint32_t step;
@@ -196,7 +196,7 @@ struct Lion {
     NumberType moment_type;
     void* moment;
     const float* gradient;
-    void* copy;       // bf16, or null
+    void* copy;  // bf16, or null
     int64_t count;
     int64_t first_place;
     uint32_t step;

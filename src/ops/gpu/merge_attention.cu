@@ -30,7 +30,7 @@ struct MergeHead {
         const float keep = expf(lse - largest);
         const float take = expf(more_lse - largest);
         const float sum = keep + take;
-        team.sync();  // everybody has read the old sum
+        team.sync();  // all threads have read the old sum
         team.each(1, [&](int64_t) { *place = largest + logf(sum); });
         team.each(work.width / n, [&](int64_t k) {
             Floats<n> numbers = load<n>(out + k * n);

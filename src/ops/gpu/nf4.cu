@@ -8,8 +8,8 @@ namespace {
 constexpr int64_t block = 64;
 constexpr int64_t nested_block = 256;
 
-// The product is exact in double precision: so it is rounded by itself, and is no part of a fused
-// sum.
+// Multiplies in double precision, which is exact: the product is rounded to float by itself, and
+// not within a fused sum.
 RINGSHARD_BOTH float scale_of(const DequantizeNf4& work, int64_t number) {
     if (work.scales != nullptr) return work.scales[number];
     const double value = work.scale_values[work.scale_codes[number]];

@@ -32,7 +32,7 @@ void with_team(int64_t width, Work work) {
 template <int n, class Work>
 void with_packs_of_thread(int64_t width, int threads, Work work) {
     const int64_t packs = (width / n + threads - 1) / threads;
-    constexpr int most = n == 1 ? 16 : 32 / n;  // what registers have room for
+    constexpr int most = n == 1 ? 16 : 32 / n;  // as many as fit into registers
     if constexpr (n > 1) {
         if (packs == 1) return work(PackSize<1>());
         if (packs == 2) return work(PackSize<2>());
@@ -151,7 +151,7 @@ void normalize(const Queue& queue, const RmsNorm& work, bool has_inverse) {
         work.x, work.y, work.weight, work.branch);
 }
 
-// Rows of single numbers leave no registers for it.
+// Rows of single numbers need these registers themselves.
 template <int n>
 constexpr bool makes_normed_in_place = n > 1;
 

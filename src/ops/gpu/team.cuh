@@ -13,8 +13,8 @@
 #include "host_accesses.hpp"
 #include "kernels.hpp"
 
-// A kernel here is a program that one team of threads goes through in phases: `each` deals out
-// items, `reduce` joins what is found for all items and tells every thread. `each_own` and
+// A kernel here is a program that one team of threads runs in phases: `each` deals out items,
+// `reduce` combines the values of all items and returns the result to every thread. `each_own` and
 // `reduce_own` do so with values that a thread keeps for each of its items from phase to phase, in
 // registers: at most as many as the template argument of own(). A program is written once and run
 // by two kinds of teams: those of a GPU, and those of the host, whose threads are loops. Both deal
@@ -79,8 +79,8 @@ public:
 private:
     __device__ static int thread() { return static_cast<int>(threadIdx.x) % threads; }
 
-    // Two rooms in turns: whoever writes into one has passed the barrier that all reach after they
-    // have read it.
+    // Two buffers in turns: a thread that writes into one has passed the barrier that all threads
+    // reach after they have read it.
     template <class Value, class Join>
     __device__ Value of_all_threads(Value value, Join join) const {
         for (int distance = warp_size / 2; distance > 0; distance /= 2)
@@ -198,7 +198,7 @@ inline void check_cuda(cudaError_t error, const char* what) {
         throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-// Lets `num_teams` teams of `threads` threads go through the program.
+// Runs the program on `num_teams` teams of `threads` threads.
 template <int threads, class Program>
 void run(const Queue& queue, int64_t num_teams, const Program& program,
          int64_t floats_per_team = 0) {
@@ -211,7 +211,7 @@ void run(const Queue& queue, int64_t num_teams, const Program& program,
         return;
     }
     const Grid grid = grid_of(num_teams, threads, floats_per_team);
-    // 48 KiB, less what a kernel has of its own.
+    // 48 KiB, less the static shared memory of a kernel.
     constexpr size_t shared_without_asking = 40 * 1024;
     if (grid.shared_bytes > shared_without_asking)
         check_cuda(

@@ -6,7 +6,7 @@
 #include "kernels.hpp"
 #include "ringshard/base/error.hpp"
 
-// From tensors to what kernels take.
+// Turns tensors into the pointers and types that kernels take.
 namespace ringshard::ops::gpu {
 
 inline Queue queue_of(const at::Tensor& tensor) {
@@ -16,7 +16,7 @@ inline Queue queue_of(const at::Tensor& tensor) {
 
 inline NumberType type_of(const at::Tensor& tensor) {
     if (tensor.scalar_type() == at::kFloat) return NumberType::fp32;
-    RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in ",
+    RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in {}",
                     c10::toString(tensor.scalar_type()));
     return NumberType::bf16;
 }

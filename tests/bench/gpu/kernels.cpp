@@ -105,7 +105,7 @@ void Bench::products() const {
         const int64_t tokens = scaled(full.tokens);
         const int64_t in = scaled(full.in);
         const int64_t out = scaled(full.out);
-        const std::string shape = concat(tokens, " x ", in, " x ", out);
+        const std::string shape = format_text("{} x {} x {}", tokens, in, out);
         const at::Tensor x = random({tokens, in});
         const at::Tensor dy = random({tokens, out});
         const at::Tensor weight = random({out, in});
@@ -128,7 +128,7 @@ void Bench::rows() const {
     const int64_t tokens = scaled(16384);
     for (const int64_t full : {896, 3584, 4096}) {
         const int64_t width = scaled(full);
-        const std::string shape = concat(tokens, " x ", width);
+        const std::string shape = format_text("{} x {}", tokens, width);
         const at::Tensor x = random({tokens, width});
         const at::Tensor dx = random({tokens, width});
         const at::Tensor dy = random({tokens, width});
@@ -164,7 +164,7 @@ void Bench::rows() const {
             at::randint(vocabulary, {count}, at::TensorOptions(device_).dtype(at::kLong))};
         const at::Tensor stats =
             at::zeros({count, ops::stats_per_token}, at::TensorOptions(device_));
-        print("rows", concat(count, " x ", vocabulary), "cross_entropy",
+        print("rows", format_text("{} x {}", count, vocabulary), "cross_entropy",
               seconds_of([&] { ops::cross_entropy(logits, targets, 1.0, {}, stats); }),
               "gb_per_second", 4e-9 * static_cast<double>(count * vocabulary));
     }
@@ -220,8 +220,8 @@ void Bench::attention_of(const std::string& shape, const std::vector<int64_t>& s
     for (const attention::Tile& tile : tiles)
         pairs += static_cast<double>(tile.num_q) * static_cast<double>(tile.num_k + 1) / 2;
     const double teraflops = 4e-12 * pairs * static_cast<double>(query_heads * head_dim);
-    const std::string what = concat(shape, ", heads ", query_heads, "/", key_heads, " x ", head_dim,
-                                    operators.empty() ? "" : ", ", operators);
+    const std::string what = format_text("{}, heads {}/{} x {}{}{}", shape, query_heads, key_heads,
+                                         head_dim, operators.empty() ? "" : ", ", operators);
     using attention::Into;
     print("attention", what, "forward",
           seconds_of([&] { local.attend(heads, tiles, Into::fresh, partial); }), "tflops",
@@ -242,7 +242,7 @@ void Bench::attention() const {
                 const int64_t count = std::max<int64_t>(1, scaled(16384, 64) / length);
                 std::vector<int64_t> starts;
                 for (int64_t i = 0; i < count; ++i) starts.push_back(i * length);
-                attention_of(concat(count, " x ", length), starts, count * length, heads);
+                attention_of(format_text("{} x {}", count, length), starts, count * length, heads);
             }
         }
         // Packed: one long document, and short ones behind it.
@@ -251,7 +251,7 @@ void Bench::attention() const {
         for (int64_t start = tokens * 5 / 8; start < tokens;
              start += 1 + scaled(300, 64) + start % 401)
             starts.push_back(start);
-        attention_of(concat(tokens, " packed, ", starts.size(), " documents"), starts, tokens,
+        attention_of(format_text("{} packed, {} documents", tokens, starts.size()), starts, tokens,
                      heads);
     }
 }

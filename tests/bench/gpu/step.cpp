@@ -120,7 +120,7 @@ config::ActivationPolicy policy_named(std::string_view name) {
     if (name == "all") return config::ActivationPolicy::all;
     if (name == "all_but_gate_up") return config::ActivationPolicy::all_but_gate_up;
     if (name == "input") return config::ActivationPolicy::input;
-    RINGSHARD_CHECK(name == "attention", name);
+    RINGSHARD_CHECK(name == "attention", "{}", name);
     return config::ActivationPolicy::attention;
 }
 
@@ -143,7 +143,7 @@ std::string quoted(const std::string& text) {
     std::string safe;
     for (const char c : text.substr(0, longest))
         safe += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    return concat('"', safe, '"');
+    return format_text("\"{}\"", safe);
 }
 
 // Runs the work under LibTorch's profiler. Returns what ran on the device, as JSON: by name, those
@@ -179,10 +179,11 @@ std::string profile(at::Device device, const std::function<void()>& work) {
     std::ranges::sort(sums, std::greater(), &Sum::microseconds);
     constexpr size_t most = 40;
     sums.resize(std::min(most, sums.size()));
-    std::string text = concat("\"device_microseconds\": ", all, ", \"kernels\": [");
+    std::string text = format_text("\"device_microseconds\": {}, \"kernels\": [", all);
     for (const Sum& sum : sums)
-        text += concat(&sum == sums.data() ? "" : ", ", "{\"name\": ", quoted(sum.name),
-                       ", \"count\": ", sum.count, ", \"microseconds\": ", sum.microseconds, "}");
+        text += format_text("{}{{\"name\": {}, \"count\": {}, \"microseconds\": {}}}",
+                            &sum == sums.data() ? "" : ", ", quoted(sum.name), sum.count,
+                            sum.microseconds);
     return text + "]";
 }
 
@@ -222,7 +223,7 @@ int main(int argc, char** argv) {
     const data::Rows rows = random_rows(wish, spec.vocabulary);
     config::Config config;
     config.training.max_steps = 1'000'000;
-    RINGSHARD_CHECK(rows.size() == wish.num_rows * wish.accumulation, rows.size(), " rows");
+    RINGSHARD_CHECK(rows.size() == wish.num_rows * wish.accumulation, "{} rows", rows.size());
     config.training.per_device_train_batch_size = wish.num_rows;
     config.training.gradient_accumulation_steps = wish.accumulation;
     config.training.learning_rate = 1e-5;

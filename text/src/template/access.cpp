@@ -128,7 +128,7 @@ Bounds bounds_of(const Datum& start, const Datum& stop, const Datum& step, int64
     for (const Datum* bound : {&start, &stop, &step}) {
         if (bound->is(Kind::undefined)) fail_undefined(*bound);
         if (!bound->is(Kind::none) && !bound->is_whole())
-            fail("the bounds of a slice are whole numbers, not ", type_name(*bound));
+            fail("the bounds of a slice are whole numbers, not {}", type_name(*bound));
     }
     const int64_t stride = step.is(Kind::none) ? 1 : step.integer();
     if (stride == 0) fail("the step of a slice is zero");
@@ -208,7 +208,7 @@ Datum slice(Run& run, const Datum& of, const Datum& start, const Datum& stop, co
             fail("the numbers of the range do not fit into 64 bits");
         return {Kind::range, run.heap.make<Range>(at(bounds.start), at(bounds.stop), stride).get()};
     }
-    if (!of.is_sequence()) fail("a ", type_name(of), " cannot be cut into slices");
+    if (!of.is_sequence()) fail("a {} cannot be cut into slices", type_name(of));
     const auto size = static_cast<int64_t>(of.items().size());
     const Bounds bounds = bounds_of(start, stop, step, size);
     run.step(1 + static_cast<uint64_t>(bounds.count) / 16);
@@ -229,7 +229,7 @@ Cursor::Cursor(Run&, Datum over) : over_(std::move(over)), knows_size_(true) {
         case Kind::range:
         case Kind::view: size_ = static_cast<size_t>(length_of(over_)); break;
         case Kind::iterator: knows_size_ = false; break;
-        default: fail("a ", type_name(over_), " cannot be gone over");
+        default: fail("a {} cannot be gone over", type_name(over_));
     }
 }
 
@@ -284,7 +284,7 @@ std::vector<Datum> all_of(Run& run, const Datum& iterable) {
 Datum call_datum(Run& run, const Datum& callee, Arguments& arguments) {
     if (callee.is(Kind::undefined)) fail_undefined(callee);
     if (!callee.is(Kind::callable) && !callee.is(Kind::loop))
-        fail("a ", type_name(callee), " cannot be called");
+        fail("a {} cannot be called", type_name(callee));
     // Keep it alive: the call may change the variable that holds it.
     const Datum held = callee;
     return static_cast<Callable*>(held.object())->call(run, arguments);
@@ -304,24 +304,24 @@ Bound::Bound(Arguments& arguments, std::string_view function,
              std::initializer_list<std::string_view> parameters, size_t required)
     : function_(function), names_(parameters), values_(parameters.size()) {
     if (arguments.positional.size() > names_.size())
-        fail(function, " takes ", names_.size(), " arguments, not ", arguments.positional.size());
+        fail("{} takes {} arguments, not {}", function, names_.size(), arguments.positional.size());
     for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = arguments.positional[i];
     for (const auto& [name, value] : arguments.named) {
         const auto found = std::ranges::find(names_, name.text());
-        if (found == names_.end()) fail(function, " takes no argument named '", name.text(), "'");
+        if (found == names_.end()) fail("{} takes no argument named '{}'", function, name.text());
         Datum& place = values_[static_cast<size_t>(found - names_.begin())];
-        if (!place.is(Kind::missing)) fail("the argument '", name.text(), "' is given twice");
+        if (!place.is(Kind::missing)) fail("the argument '{}' is given twice", name.text());
         place = value;
     }
     for (size_t i = 0; i < required; ++i)
-        if (!has(i)) fail(function, " needs the argument '", names_[i], "'");
+        if (!has(i)) fail("{} needs the argument '{}'", function, names_[i]);
 }
 
 std::string_view Bound::text_or(size_t index, std::string_view otherwise) const {
     if (!has(index)) return otherwise;
     if (values_[index].is(Kind::undefined)) fail_undefined(values_[index]);
     if (!values_[index].is(Kind::text))
-        fail(function_, ": '", names_[index], "' is a text, not ", type_name(values_[index]));
+        fail("{}: '{}' is a text, not {}", function_, names_[index], type_name(values_[index]));
     return values_[index].text();
 }
 
@@ -329,7 +329,7 @@ int64_t Bound::integer_or(size_t index, int64_t otherwise) const {
     if (!has(index)) return otherwise;
     if (values_[index].is(Kind::undefined)) fail_undefined(values_[index]);
     if (!values_[index].is_whole())
-        fail(function_, ": '", names_[index], "' is a whole number, not ",
+        fail("{}: '{}' is a whole number, not {}", function_, names_[index],
              type_name(values_[index]));
     return values_[index].integer();
 }

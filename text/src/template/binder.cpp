@@ -60,7 +60,7 @@ Place Binder::place(const Variable& variable) const {
 
 Place Binder::place(const std::string& name, int line) const {
     const Variable* variable = symbols_->find(name);
-    if (variable == nullptr) fail_at(line, "'", name, "' is not known here");
+    if (variable == nullptr) fail_at(line, "'{}' is not known here", name);
     return place(*variable);
 }
 
@@ -73,12 +73,12 @@ void Binder::softly(const std::function<void()>& act) {
 void Binder::bind_filter(FilterUse& use) const {
     use.filter = find_filter(use.name);
     if (use.filter != nullptr || soft_) return;
-    fail_at(use.line, "there is no filter '", use.name, "'", reason_for_no_filter(use.name));
+    fail_at(use.line, "there is no filter '{}'{}", use.name, reason_for_no_filter(use.name));
 }
 
 void Binder::bind_test(TestUse& use) const {
     use.test = find_test(use.name);
-    if (use.test == nullptr && !soft_) fail_at(use.line, "there is no test '", use.name, "'");
+    if (use.test == nullptr && !soft_) fail_at(use.line, "there is no test '{}'", use.name);
 }
 
 void Binder::bind(Expression& expression) {
@@ -222,7 +222,7 @@ void Scoped::bind(Binder& binder) {
 
 void Leave::bind(Binder& binder) {
     if (binder.loops == 0)
-        fail_at(line, "{% ", again ? "continue" : "break", " %} is not inside a loop");
+        fail_at(line, "{{% {} %}} is not inside a loop", again ? "continue" : "break");
 }
 
 }  // namespace ringshard::text::jinja

@@ -14,8 +14,8 @@ using namespace jinja;
 
 Failure failure_of(const TemplateError& error, const std::string& name, int line) {
     const int where = error.line > 0 ? error.line : line;
-    const std::string place = where > 0 ? concat(", line ", where) : "";
-    return {ExitCode::bad_data, concat(name, place, ": ", error.message)};
+    const std::string place = where > 0 ? format_text(", line {}", where) : "";
+    return {ExitCode::bad_data, format_text("{}{}: {}", name, place, error.message)};
 }
 
 std::tm local_time() {
@@ -31,7 +31,7 @@ void set_variables(Run& run, const ChatTemplate& chat_template, const Conversati
     if (conversation.variables != nullptr)
         for (const auto& [name, value] : *conversation.variables) {
             if (std::ranges::find(own, name) != own.end())
-                fail("'", name, "' cannot be among the variables: the conversation has its own");
+                fail("'{}' cannot be among the variables: the conversation has its own", name);
             if (chat_template.uses(name)) run.set_outside(name, from_value(run, value));
         }
     run.set_outside("tools", list_of_objects(run, conversation.tools, "tools"));
@@ -77,10 +77,10 @@ Expected<ChatTemplate> ChatTemplate::parse(std::string source, std::string name,
                                            const TemplateLimits& limits) {
     if (source.size() > limits.source_bytes)
         return Failure{ExitCode::bad_data,
-                       concat(name, ": the template is longer than ",
-                              human_bytes(static_cast<double>(limits.source_bytes)))};
+                       format_text("{}: the template is longer than {}", name,
+                                   human_bytes(static_cast<double>(limits.source_bytes)))};
     if (!is_utf8(source))
-        return Failure{ExitCode::bad_data, concat(name, ": the template is not UTF-8")};
+        return Failure{ExitCode::bad_data, format_text("{}: the template is not UTF-8", name)};
     ChatTemplate made;
     made.source_ = std::move(source);
     made.name_ = std::move(name);

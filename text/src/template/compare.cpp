@@ -31,7 +31,7 @@ bool truth_of(const Datum& value) {
 namespace {
 
 void check_depth(int depth) {
-    if (depth > max_data_depth) fail("data is nested more than ", max_data_depth, " deep");
+    if (depth > max_data_depth) fail("data is nested more than {} deep", max_data_depth);
 }
 
 bool equal_items(const std::vector<Datum>& left, const std::vector<Datum>& right, int depth) {
@@ -131,14 +131,14 @@ bool less(const Datum& left, const Datum& right, int depth) {
             if (!equal(a[i], b[i], depth + 1)) return less(a[i], b[i], depth + 1);
         return a.size() < b.size();
     }
-    fail("a ", type_name(left), " and a ", type_name(right), " have no order");
+    fail("a {} and a {} have no order", type_name(left), type_name(right));
 }
 
 bool contains(Run& run, const Datum& whole, const Datum& part) {
     switch (whole.kind()) {
         case Kind::undefined: return false;
         case Kind::text:
-            if (!part.is(Kind::text)) fail("only a text can be in a text, not ", type_name(part));
+            if (!part.is(Kind::text)) fail("only a text can be in a text, not {}", type_name(part));
             run.step(1 + whole.text().size() / 256);
             return whole.text().find(part.text()) != std::string_view::npos;
         case Kind::dict:
@@ -160,7 +160,7 @@ bool contains(Run& run, const Datum& whole, const Datum& part) {
                 if (equal(item, part)) return true;
             return false;
         }
-        default: fail("nothing can be in a ", type_name(whole));
+        default: fail("nothing can be in a {}", type_name(whole));
     }
 }
 
@@ -174,15 +174,15 @@ int64_t length_of(const Datum& value) {
         case Kind::range: return value.as<Range>().size;
         case Kind::view: return static_cast<int64_t>(value.as<View>().dict->members.size());
         case Kind::iterator:
-            fail("a ", type_name(value), " has no length: put '| list' before '| length'");
-        default: fail("a ", type_name(value), " has no length");
+            fail("a {} has no length: put '| list' before '| length'", type_name(value));
+        default: fail("a {} has no length", type_name(value));
     }
 }
 
 void check_key(const Datum& key) {
     switch (key.kind()) {
         case Kind::list:
-        case Kind::dict: fail("a ", type_name(key), " cannot be a key");
+        case Kind::dict: fail("a {} cannot be a key", type_name(key));
         case Kind::view:
             if (key.as<View>().of != View::Of::values) fail("a view of a dict cannot be a key");
             break;

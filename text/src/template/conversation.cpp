@@ -69,7 +69,7 @@ Datum mark_parts(Run& run, const Datum& parts, std::string& continued_text) {
         if (!marked[i].is(Kind::dict)) fail("a part of the content to continue is no object");
         const Datum* text = marked[i].as<Dict>().find(text_field);
         if (text == nullptr) continue;
-        if (!text->is(Kind::text)) fail("the text of a part to continue is a ", type_name(*text));
+        if (!text->is(Kind::text)) fail("the text of a part to continue is a {}", type_name(*text));
         continued_text = text->text();
         const auto part = run.heap.make<Dict>();
         part->members = marked[i].as<Dict>().members;
@@ -83,7 +83,7 @@ Datum mark_parts(Run& run, const Datum& parts, std::string& continued_text) {
 void mark_last(Run& run, Dict& last, std::string_view field, std::string_view source,
                std::string& continued_text) {
     const Datum* found = last.find(field);
-    if (found == nullptr) fail("the last message is to be continued, but has no '", field, "'");
+    if (found == nullptr) fail("the last message is to be continued, but has no '{}'", field);
     const Datum content = *found;
     std::vector<std::string_view> fields{field};
     if (std::ranges::find(reasoning_fields, field) != reasoning_fields.end()) {
@@ -96,14 +96,14 @@ void mark_last(Run& run, Dict& last, std::string_view field, std::string_view so
         return source.find(name) != std::string_view::npos;
     };
     if (std::ranges::none_of(fields, is_read))
-        fail("'", field,
-             "' of the last message is to be continued, but the template does not read it");
+        fail("'{}' of the last message is to be continued, but the template does not read it",
+             field);
     if (content.is(Kind::list)) {
         last.set(Datum(field), mark_parts(run, content, continued_text));
         return;
     }
     if (!content.is(Kind::text))
-        fail("'", field, "' of the last message is to be continued, but is a ", type_name(content));
+        fail("'{}' of the last message is to be continued, but is a {}", field, type_name(content));
     continued_text = content.text();
     for (const std::string_view name : fields)
         last.set(Datum(name), run.heap.text(concat(continued_text, mark)));
@@ -118,7 +118,7 @@ Datum prepare_messages(Run& run, const Conversation& conversation, std::string_v
     messages.reserve(conversation.messages.size());
     for (const Value& message : conversation.messages) {
         if (message.object() == nullptr)
-            fail("message ", messages.size(), " is ", message.kind(), ", not an object");
+            fail("message {} is {}, not an object", messages.size(), message.kind());
         messages.push_back(datum(prepare_message(run, message)));
     }
     if (!conversation.continued_field.empty())
@@ -140,11 +140,10 @@ void cut_at_mark(std::string& rendered, std::string_view continued_text) {
 
 Datum list_of_objects(Run& run, const Value* value, std::string_view name) {
     if (value == nullptr || value->is_null()) return Datum::none();
-    if (value->list() == nullptr)
-        fail("'", name, "' is ", value->kind(), ", not a list of objects");
+    if (value->list() == nullptr) fail("'{}' is {}, not a list of objects", name, value->kind());
     for (const Value& item : *value->list())
         if (item.object() == nullptr)
-            fail("'", name, "' holds ", item.kind(), ", but it is a list of objects");
+            fail("'{}' holds {}, but it is a list of objects", name, item.kind());
     return from_value(run, *value);
 }
 

@@ -38,7 +38,7 @@ Range::Range(Heap& store, int64_t first, int64_t end, int64_t stride)
     if (step < 0 && start > stop)
         count = (distance(stop, start) - 1) / (~static_cast<uint64_t>(step) + 1) + 1;
     static constexpr uint64_t max_range = 100'000;
-    if (count > max_range) fail("the range has more than ", max_range, " numbers");
+    if (count > max_range) fail("the range has more than {} numbers", max_range);
     size = static_cast<int64_t>(count);
 }
 
@@ -99,8 +99,7 @@ void Heap::bury(Object* object) {
 }
 
 void Heap::fail_for_memory() {
-    fail("the template holds more than ", human_bytes(static_cast<double>(max_bytes_)),
-         " at a time");
+    fail("the template holds more than {} at a time", human_bytes(static_cast<double>(max_bytes_)));
 }
 
 const char* kind_name(Kind kind) {

@@ -110,12 +110,11 @@ Arguments evaluate_arguments(Run& run, const CallArguments& from) {
         arguments.named.emplace_back(Datum(std::string_view(name)), value->evaluate(run));
     if (!from.more_named) return arguments;
     const Datum more = from.more_named->evaluate(run);
-    if (!more.is(Kind::dict)) fail("** needs a dict, not ", type_name(more));
+    if (!more.is(Kind::dict)) fail("** needs a dict, not {}", type_name(more));
     for (const auto& [name, value] : more.as<Dict>().members) {
-        if (!name.is(Kind::text)) fail("the names of arguments are texts, not ", type_name(name));
+        if (!name.is(Kind::text)) fail("the names of arguments are texts, not {}", type_name(name));
         for (const auto& [known, old] : arguments.named)
-            if (known.text() == name.text())
-                fail("the argument '", name.text(), "' is given twice");
+            if (known.text() == name.text()) fail("the argument '{}' is given twice", name.text());
         arguments.named.emplace_back(name, value);
     }
     return arguments;
@@ -158,7 +157,7 @@ void Call::each_child(const std::function<void(Expression&)>& visit) {
 }
 
 Datum FilterUse::apply(Run& run, const Datum& given) const {
-    if (filter == nullptr) fail_at(line, "there is no filter '", name, "'");
+    if (filter == nullptr) fail_at(line, "there is no filter '{}'", name);
     Arguments values = evaluate_arguments(run, arguments);
     run.line = line;
     return filter->apply(run, given, values);
@@ -177,7 +176,7 @@ void FilterUse::each_child(const std::function<void(Expression&)>& visit) {
 Datum TestUse::evaluate(Run& run) const {
     run.step();
     const Datum given = input->evaluate(run);
-    if (test == nullptr) fail_at(line, "there is no test '", name, "'");
+    if (test == nullptr) fail_at(line, "there is no test '{}'", name);
     Arguments values = evaluate_arguments(run, arguments);
     run.line = line;
     return Datum(test->holds(run, given, values));
@@ -228,7 +227,7 @@ Datum Unary::evaluate(Run& run) const {
     run.line = line;
     if (value.is(Kind::undefined)) fail_undefined(value);
     if (value.is(Kind::real)) return Datum(act == What::negative ? -value.real() : value.real());
-    if (!value.is_whole()) fail("a sign before ", type_name(value));
+    if (!value.is_whole()) fail("a sign before {}", type_name(value));
     if (act == What::positive) return Datum(value.integer());
     if (value.integer() == INT64_MIN) fail("the number is too large");
     return Datum(-value.integer());
@@ -322,17 +321,17 @@ std::string lack_message(const Datum& undefined) {
     if (undefined.is(Kind::missing)) return "a value is not defined";
     const std::string_view name = undefined.text();
     switch (undefined.lack()) {
-        case Lack::name: return concat("'", name, "' is not defined");
+        case Lack::name: return format_text("'{}' is not defined", name);
         case Lack::attribute:
         case Lack::element: break;
         case Lack::unsafe:
-            return concat("'", name, "' is not for templates: it changes or opens up a value");
+            return format_text("'{}' is not for templates: it changes or opens up a value", name);
         case Lack::told: return std::string(name);
     }
     const char* of = kind_name(undefined.lacked_by());
     if (name.data() == nullptr || name.size() == SIZE_MAX)
-        return concat("the ", of, " has no element of that number or key");
-    return concat("the ", of, " has no '", name, "'");
+        return format_text("the {} has no element of that number or key", of);
+    return format_text("the {} has no '{}'", of, name);
 }
 
 }  // namespace ringshard::text::jinja

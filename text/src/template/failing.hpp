@@ -16,14 +16,23 @@ struct TemplateError {
     bool is_lack = false;
 };
 
-template <class... Parts>
-[[noreturn]] void fail(const Parts&... parts) {
-    throw TemplateError{concat(parts...)};
+// A message alone, or a pattern and its values, as format_text() has them.
+[[noreturn]] inline void fail(const std::string& message) { throw TemplateError{message}; }
+
+template <class Value, class... Values>
+[[noreturn]] void fail(TextPattern<1 + sizeof...(Values)> pattern, const Value& value,
+                       const Values&... values) {
+    throw TemplateError{format_text(pattern, value, values...)};
 }
 
-template <class... Parts>
-[[noreturn]] void fail_at(int line, const Parts&... parts) {
-    throw TemplateError{concat(parts...), line};
+[[noreturn]] inline void fail_at(int line, const std::string& message) {
+    throw TemplateError{message, line};
+}
+
+template <class Value, class... Values>
+[[noreturn]] void fail_at(int line, TextPattern<1 + sizeof...(Values)> pattern, const Value& value,
+                          const Values&... values) {
+    throw TemplateError{format_text(pattern, value, values...), line};
 }
 
 }  // namespace ringshard::text::jinja

@@ -22,7 +22,7 @@ const FilterEntry* find_filter(std::string_view name) {
 }
 
 std::string reason_for_no_filter(std::string_view name) {
-    if (name == "random") return ": what it gives would differ from run to run";
+    if (name == "random") return ": its result would differ from run to run";
     if (name == "urlize" || name == "xmlattr")
         return ": it makes HTML, which chat templates do not";
     return "";

@@ -43,7 +43,7 @@ struct Mapping : Picker {
         if (!attribute_name.is(Kind::missing)) {
             otherwise = arguments.take("default");
             if (!arguments.named.empty())
-                fail("map takes no argument named '", arguments.named.front().first.text(), "'");
+                fail("map takes no argument named '{}'", arguments.named.front().first.text());
             path.emplace(run, attribute_name);
             return;
         }

@@ -45,7 +45,7 @@ Datum first_filter(Run& run, const Datum& input, Arguments& arguments) {
 Datum last_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "last", {});
     static constexpr std::string_view message = "there is no last item: the sequence is empty";
-    if (input.is(Kind::iterator)) fail("last of a ", type_name(input), ": put '| list' before it");
+    if (input.is(Kind::iterator)) fail("last of a {}: put '| list' before it", type_name(input));
     if (input.is(Kind::text) || input.is_sequence()) {
         const Datum last = element(run, input, Datum(int64_t{-1}));
         return last.is(Kind::undefined) && length_of(input) == 0
@@ -132,9 +132,9 @@ Datum sort_filter(Run& run, const Datum& input, Arguments& arguments) {
 Datum dictsort_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
     const std::string_view by = bound.text_or(1, "key");
-    if (by != "key" && by != "value") fail("dictsort: 'by' is key or value, not '", by, "'");
+    if (by != "key" && by != "value") fail("dictsort: 'by' is key or value, not '{}'", by);
     if (input.is(Kind::undefined)) fail_undefined(input);
-    if (!input.is(Kind::dict)) fail("dictsort of a ", type_name(input));
+    if (!input.is(Kind::dict)) fail("dictsort of a {}", type_name(input));
     std::vector<Keyed> items;
     for (const auto& [name, value] : input.as<Dict>().members)
         items.push_back({sort_key(run, by == "key" ? name : value, bound.truth_or(0, false)),
@@ -240,7 +240,7 @@ std::vector<Datum> batches(Run& run, const std::vector<Datum>& given) {
 Datum batch_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "batch", {"linecount", "fill_with"}, 1);
     const int64_t size = bound.integer_or(0, 1);
-    if (size < 1) fail("batch: ", size, " items in a row");
+    if (size < 1) fail("batch: {} items in a row", size);
     return late(run, {input, Datum(size), bound.value_or(1, Datum::none())}, batches);
 }
 
@@ -266,13 +266,13 @@ std::vector<Datum> slices(Run& run, const std::vector<Datum>& given) {
 Datum slice_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "slice", {"slices", "fill_with"}, 1);
     const int64_t count = bound.integer_or(0, 1);
-    if (count < 1) fail("slice into ", count, " parts");
+    if (count < 1) fail("slice into {} parts", count);
     return late(run, {input, Datum(count), bound.value_or(1, Datum::none())}, slices);
 }
 
 std::vector<Datum> dict_items(Run& run, const std::vector<Datum>& given) {
     if (given[0].is(Kind::undefined)) return {};
-    if (!given[0].is(Kind::dict)) fail("items of a ", type_name(given[0]), ": it needs a dict");
+    if (!given[0].is(Kind::dict)) fail("items of a {}: it needs a dict", type_name(given[0]));
     std::vector<Datum> pairs;
     for (const auto& [name, value] : given[0].as<Dict>().members)
         pairs.push_back(run.heap.tuple({name, value}));

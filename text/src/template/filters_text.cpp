@@ -82,7 +82,7 @@ Datum replace_filter(Run& run, const Datum& input, Arguments& arguments) {
 Datum indent_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "indent", {"width", "first", "blank"});
     if (input.is(Kind::undefined)) fail_undefined(input);
-    if (!input.is(Kind::text)) fail("indent of a ", type_name(input));
+    if (!input.is(Kind::text)) fail("indent of a {}", type_name(input));
     const Source source(run, input);
     std::string indentation;
     if (bound.has(0) && bound[0].is(Kind::text)) {
@@ -94,7 +94,7 @@ Datum indent_filter(Run& run, const Datum& input, Arguments& arguments) {
     }
     // jinja2 splits lines with splitlines().
     Arguments none;
-    const Datum ended = run.heap.text(concat(source.text, "\n"));
+    const Datum ended = run.heap.text(format_text("{}\n", source.text));
     const Datum lines = find_text_method("splitlines")->call(run, ended, none);
     std::string out;
     for (size_t i = 0; i < lines.items().size(); ++i) {
@@ -121,12 +121,12 @@ Datum truncate_filter(Run& run, const Datum& input, Arguments& arguments) {
     const std::string_view end = bound.text_or(2, "...");
     const int64_t leeway = bound.has(3) && !bound[3].is(Kind::none) ? bound.integer_or(3, 5) : 5;
     if (!input.is(Kind::text)) {
-        if (length_of(input) - length > leeway) fail("truncate of a ", type_name(input));
+        if (length_of(input) - length > leeway) fail("truncate of a {}", type_name(input));
         return input;
     }
     const Source source(run, input);
     const auto end_size = static_cast<int64_t>(count_code_points(end));
-    if (length < end_size) fail("truncate: a length of ", length, " has no room for the end");
+    if (length < end_size) fail("truncate: a length of {} has no room for the end", length);
     if (leeway < 0) fail("truncate: the leeway is negative");
     if (static_cast<int64_t>(count_code_points(source.text)) - length <= leeway)
         return source.datum;
@@ -201,10 +201,10 @@ std::vector<std::string> rows_of(std::string_view line, size_t width, bool break
 Datum wordwrap_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "wordwrap",
                       {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
-    if (!input.is(Kind::text)) fail("wordwrap of a ", type_name(input));
+    if (!input.is(Kind::text)) fail("wordwrap of a {}", type_name(input));
     const Source source(run, input);
     const int64_t width = bound.integer_or(0, 79);
-    if (width <= 0) fail("wordwrap: a width of ", width);
+    if (width <= 0) fail("wordwrap: a width of {}", width);
     const std::string_view between =
         bound.has(2) && !bound[2].is(Kind::none) ? bound.text_or(2, "\n") : "\n";
     Arguments none;

@@ -24,7 +24,7 @@ Datum abs_filter(Run&, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "abs", {});
     if (input.is(Kind::undefined)) fail_undefined(input);
     if (input.is(Kind::real)) return Datum(std::abs(input.real()));
-    if (!input.is_whole()) fail("abs of a ", type_name(input));
+    if (!input.is_whole()) fail("abs of a {}", type_name(input));
     if (input.integer() == INT64_MIN) fail("the number does not fit into 64 bits");
     return Datum(std::abs(input.integer()));
 }
@@ -53,7 +53,7 @@ std::optional<int64_t> whole_of(std::string_view text, int64_t base) {
     const auto parsed =
         std::from_chars(plain.data(), plain.data() + plain.size(), number, static_cast<int>(base));
     if (parsed.ec == std::errc::result_out_of_range)
-        fail("int: the number ", text, " does not fit into 64 bits");
+        fail("int: the number {} does not fit into 64 bits", text);
     if (parsed.ec != std::errc() || parsed.ptr != plain.data() + plain.size()) return std::nullopt;
     return number;
 }
@@ -133,10 +133,10 @@ Datum round_filter(Run&, const Datum& input, Arguments& arguments) {
     const int64_t precision = bound.integer_or(0, 0);
     const std::string_view method = bound.text_or(1, "common");
     if (method != "common" && method != "ceil" && method != "floor")
-        fail("round: the method is common, ceil or floor, not '", method, "'");
+        fail("round: the method is common, ceil or floor, not '{}'", method);
     if (input.is(Kind::undefined)) fail_undefined(input);
-    if (!input.is_number()) fail("round of a ", type_name(input));
-    if (std::abs(precision) > 300) fail("round: a precision of ", precision);
+    if (!input.is_number()) fail("round of a {}", type_name(input));
+    if (std::abs(precision) > 300) fail("round: a precision of {}", precision);
     const auto digits = static_cast<int>(precision);
     if (method == "common") {
         // A whole number stays a whole number.
@@ -156,10 +156,10 @@ Datum filesizeformat_filter(Run& run, const Datum& input, Arguments& arguments) 
     std::optional<double> given;
     if (input.is_number()) given = input.real();
     if (input.is(Kind::text)) given = real_of(input.text());
-    if (!given) fail("filesizeformat of a ", type_name(input));
+    if (!given) fail("filesizeformat of a {}", type_name(input));
     const double base = binary ? 1024 : 1000;
     if (*given == 1) return Datum(std::string_view("1 Byte"));
-    if (*given < base) return run.heap.text(concat(static_cast<int64_t>(*given), " Bytes"));
+    if (*given < base) return run.heap.text(format_text("{} Bytes", static_cast<int64_t>(*given)));
     static constexpr std::string_view prefixes = "kMGTPEZY";
     double unit = base;
     size_t prefix = 0;
@@ -168,8 +168,8 @@ Datum filesizeformat_filter(Run& run, const Datum& input, Arguments& arguments) 
         ++prefix;
     }
     const char letter = binary && prefix == 0 ? 'K' : prefixes[prefix];
-    return run.heap.text(
-        concat(real_digits(*given / unit, 'f', 1, false), " ", letter, binary ? "iB" : "B"));
+    return run.heap.text(format_text("{} {}{}", real_digits(*given / unit, 'f', 1, false), letter,
+                                     binary ? "iB" : "B"));
 }
 
 Datum tojson_filter(Run& run, const Datum& input, Arguments& arguments) {
@@ -202,7 +202,7 @@ Datum tojson_filter(Run& run, const Datum& input, Arguments& arguments) {
 
 Datum attr_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "attr", {"name"}, 1);
-    if (!bound[0].is(Kind::text)) fail("attr needs a name, not a ", type_name(bound[0]));
+    if (!bound[0].is(Kind::text)) fail("attr needs a name, not a {}", type_name(bound[0]));
     if (input.is(Kind::undefined)) fail_undefined(input);
     // Members of a dict are not attributes.
     if (input.is(Kind::dict) && find_method(Kind::dict, bound[0].text()) == nullptr)

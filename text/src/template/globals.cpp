@@ -15,7 +15,7 @@ struct GlobalFunction : Callable {
     GlobalFunction(Heap& store, std::string_view what, Function how)
         : Callable(store), name(what), function(how) {}
     Datum call(Run& run, Arguments& arguments) override { return function(run, arguments); }
-    std::string print() const override { return concat("<function ", name, ">"); }
+    std::string print() const override { return format_text("<function {}>", name); }
     Datum attribute(std::string_view wanted) override {
         // dict.fromkeys is the only attribute; the dict does not matter.
         if (name != "dict" || wanted != "fromkeys") return {};
@@ -39,7 +39,7 @@ Datum range(Run& run, Arguments& arguments) {
 
 Ref<Dict> dict_of(Run& run, Arguments& arguments, std::string_view name) {
     if (arguments.positional.size() > 1)
-        fail(name, " takes one value and names, not ", arguments.positional.size(), " values");
+        fail("{} takes one value and names, not {} values", name, arguments.positional.size());
     const auto made = run.heap.make<Dict>();
     if (!arguments.positional.empty()) {
         const Datum& from = arguments.positional.front();
@@ -48,7 +48,7 @@ Ref<Dict> dict_of(Run& run, Arguments& arguments, std::string_view name) {
         } else {
             for (const Datum& pair : all_of(run, from)) {
                 const std::vector<Datum> both = all_of(run, pair);
-                if (both.size() != 2) fail(name, " needs pairs of a key and a value");
+                if (both.size() != 2) fail("{} needs pairs of a key and a value", name);
                 check_key(both[0]);
                 run.step(1 + made->members.size() / 16);
                 made->set(both[0], both[1]);
@@ -66,7 +66,7 @@ Datum space(Run& run, Arguments& arguments) {
     made->members = dict_of(run, arguments, "namespace");
     for (const auto& [name, value] : made->members->members)
         if (name.is(Kind::text) && name.text().starts_with('_'))
-            fail("members of a namespace cannot begin with an underscore: '", name.text(), "'");
+            fail("members of a namespace cannot begin with an underscore: '{}'", name.text());
     return {Kind::space, made.get()};
 }
 
@@ -142,7 +142,7 @@ Datum lipsum(Run& run, Arguments& arguments) {
     std::string text;
     for (int64_t i = 0; i < count; ++i) {
         if (i > 0) text += html ? "\n" : "\n\n";
-        text += html ? concat("<p>", words, "</p>") : std::string(words);
+        text += html ? format_text("<p>{}</p>", words) : std::string(words);
     }
     const Datum made = run.heap.text(std::move(text));
     return html ? made.as_markup() : made;

@@ -28,8 +28,8 @@ public:
             case Kind::tuple: write_list(value.items()); break;
             case Kind::dict: write_dict(value.as<Dict>().members); break;
             case Kind::undefined:
-                fail("an undefined value cannot be written as JSON: ", "give it a default");
-            default: fail("a ", type_name(value), " cannot be written as JSON");
+                fail("an undefined value cannot be written as JSON: give it a default");
+            default: fail("a {} cannot be written as JSON", type_name(value));
         }
     }
 
@@ -47,7 +47,7 @@ private:
     }
 
     void enter() {
-        if (++depth_ > max_data_depth) fail("data is nested more than ", max_data_depth, " deep");
+        if (++depth_ > max_data_depth) fail("data is nested more than {} deep", max_data_depth);
     }
 
     void write_list(const std::vector<Datum>& items) {
@@ -77,7 +77,7 @@ private:
                 write(key);
                 text += '"';
                 return;
-            default: fail("a ", type_name(key), " cannot be the name of a member in JSON");
+            default: fail("a {} cannot be the name of a member in JSON", type_name(key));
         }
     }
 

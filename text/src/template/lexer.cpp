@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
+#include "literals.hpp"
 #include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
@@ -37,6 +37,10 @@ private:
     void advance(size_t bytes);
     void skip_space();
     void add(TokenKind kind, std::string text = {}) { tokens_.push_back({kind, line_, text}); }
+    void add(Literal literal) {
+        tokens_.push_back(std::move(literal.token));
+        advance(literal.size);
+    }
 
     void text_until_tag();
     void add_text(std::string_view text, char sign, bool is_print);
@@ -45,8 +49,6 @@ private:
     void inside(TokenKind begin, TokenKind end);
     bool closes(TokenKind end);
     void one_token();
-    void number();
-    void quoted();
     void sign();
 
     const std::string source_;
@@ -197,23 +199,23 @@ void Lexer::inside(TokenKind begin, TokenKind end) {
 
 // jinja2 takes more characters than names may have, and then refuses the name.
 bool is_in_name(char32_t c) { return is_alphanumeric(c) || is_name_part(c); }
-bool is_plain_digit(char c) { return c >= '0' && c <= '9'; }
 
 void Lexer::one_token() {
     std::string_view left = rest();
     const char32_t first = take_code_point(left);
     if (is_space(first)) return skip_space();
-    if (is_plain_digit(static_cast<char>(first)) && first < 0x80) return number();
-    if (first == '\'' || first == '"') return quoted();
+    if (first >= U'0' && first <= U'9')
+        return add(read_number(rest(), at_ > 0 && source_[at_ - 1] == '.', line_));
+    if (first == '\'' || first == '"') return add(read_text(rest(), line_));
     if (!is_in_name(first)) return sign();
     if (!starts_name(first))
-        fail_at(line_, "a name cannot begin with this character: ", rest().substr(0, 8));
+        fail_at(line_, "a name cannot begin with this character: {}", rest().substr(0, 8));
     while (!left.empty()) {
         std::string_view ahead = left;
         const char32_t next = take_code_point(ahead);
         if (!is_in_name(next)) break;
         if (!is_name_part(next))
-            fail_at(line_, "a name cannot hold this character: ",
+            fail_at(line_, "a name cannot hold this character: {}",
                     left.substr(0, left.size() - ahead.size()));
         left = ahead;
     }
@@ -222,151 +224,22 @@ void Lexer::one_token() {
     advance(size);
 }
 
-// Returns the bytes of digits, which single underscores may group.
-size_t digits_of(std::string_view text, auto is_digit) {
-    size_t size = 0;
-    while (size < text.size()) {
-        const size_t digit = size > 0 && text[size] == '_' ? size + 1 : size;
-        if (digit >= text.size() || !is_digit(text[digit])) break;
-        size = digit + 1;
-    }
-    return size;
-}
-
-// Returns the bytes of ".5", "e-3" or ".5e3" after the digits of a number; 0 for other text.
-size_t fraction_of(std::string_view text) {
-    size_t size = 0;
-    if (text.starts_with('.')) {
-        const size_t digits = digits_of(text.substr(1), is_plain_digit);
-        if (digits == 0) return 0;
-        size = 1 + digits;
-    }
-    const std::string_view power = text.substr(size);
-    if (power.size() < 2 || (power[0] | 0x20) != 'e') return size;
-    const size_t sign = power[1] == '+' || power[1] == '-' ? 1 : 0;
-    const size_t digits = digits_of(power.substr(1 + sign), is_plain_digit);
-    return digits == 0 ? size : size + 1 + sign + digits;
-}
-
-std::string without_underscores(std::string_view digits) {
-    std::string plain(digits);
-    std::erase(plain, '_');
-    return plain;
-}
-
-void Lexer::number() {
-    const std::string_view left = rest();
-    Token token{TokenKind::integer, line_};
-    const size_t whole = digits_of(left, is_plain_digit);
-    const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';
-    if (const size_t fraction = after_dot ? 0 : fraction_of(left.substr(whole)); fraction > 0) {
-        const std::string digits = without_underscores(left.substr(0, whole + fraction));
-        token.kind = TokenKind::real;
-        const auto parsed =
-            std::from_chars(digits.data(), digits.data() + digits.size(), token.real);
-        if (parsed.ec != std::errc()) token.real = std::strtod(digits.c_str(), nullptr);
-        tokens_.push_back(token);
-        return advance(whole + fraction);
-    }
-    const char marker = left.size() > 1 && left[0] == '0' ? static_cast<char>(left[1] | 0x20) : ' ';
-    const int base = marker == 'x' ? 16 : marker == 'o' ? 8 : marker == 'b' ? 2 : 10;
-    size_t size = 0;
-    size_t begin = 0;
-    if (base != 10) {
-        const auto of_base = [base](char c) {
-            const char low = static_cast<char>(c | 0x20);
-            const int value = is_plain_digit(c)          ? c - '0'
-                              : low >= 'a' && low <= 'f' ? low - 'a' + 10
-                                                         : 99;
-            return value < base;
-        };
-        begin = left.size() > 2 && left[2] == '_' ? 3 : 2;
-        const size_t digits = digits_of(left.substr(begin), of_base);
-        size = digits == 0 ? 0 : begin + digits;
-    }
-    if (size == 0) {
-        begin = 0;
-        // Only the number 0 itself begins with 0.
-        size = left[0] == '0' ? digits_of(left, [](char c) { return c == '0'; }) : whole;
-    }
-    const std::string digits = without_underscores(left.substr(begin, size - begin));
-    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), token.integer,
-                                        begin == 0 ? 10 : base);
-    if (parsed.ec != std::errc()) fail_at(line_, "the number ", digits, " is too large");
-    tokens_.push_back(token);
-    advance(size);
-}
-
-// Appends the meaning of an escape, and returns its bytes after the backslash.
-size_t unescape(std::string_view text, std::string& out, int line) {
-    static constexpr std::string_view names = "abfnrtv\\'\"";
-    static constexpr std::string_view meanings = "\a\b\f\n\r\t\v\\'\"";
-    const char kind = text[0];
-    if (const size_t known = names.find(kind); known != std::string_view::npos) {
-        out += meanings[known];
-        return 1;
-    }
-    if (kind == '\n') return 1;
-    uint32_t code_point = 0;
-    if (kind >= '0' && kind <= '7') {
-        size_t size = 0;
-        for (; size < 3 && size < text.size() && text[size] >= '0' && text[size] <= '7'; ++size)
-            code_point = code_point * 8 + static_cast<uint32_t>(text[size] - '0');
-        append_code_point(out, code_point);
-        return size;
-    }
-    const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
-    if (kind == 'N')
-        fail_at(line,
-                "characters by name (\\N{...}) are not supported: write the character itself");
-    if (digits == 0) {
-        out += '\\';
-        return 0;
-    }
-    const std::string_view hex = text.substr(1, digits);
-    const auto parsed = std::from_chars(hex.data(), hex.data() + hex.size(), code_point, 16);
-    if (hex.size() < digits || parsed.ptr != hex.data() + digits)
-        fail_at(line, "\\", kind, " needs ", digits, " hexadecimal digits");
-    if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000))
-        fail_at(line, "\\", kind, hex, " is no character");
-    append_code_point(out, code_point);
-    return 1 + digits;
-}
-
-void Lexer::quoted() {
-    const std::string_view left = rest();
-    Token token{TokenKind::text, line_};
-    size_t at = 1;
-    while (at < left.size() && left[at] != left[0]) {
-        if (left[at] != '\\') {
-            token.text += left[at++];
-        } else {
-            if (++at >= left.size()) break;
-            at += unescape(left.substr(at), token.text, line_);
-        }
-    }
-    if (at >= left.size())
-        fail_at(line_, "the text that begins with ", left.substr(0, 1), " has no end");
-    tokens_.push_back(std::move(token));
-    advance(at + 1);
-}
-
 void Lexer::sign() {
     static constexpr std::array<std::string_view, 6> doubles{"//", "**", "==", "!=", ">=", "<="};
     static constexpr std::string_view singles = "+-/*%~[](){}><=.:|,;";
     std::string_view found = rest().substr(0, 2);
     if (std::ranges::find(doubles, found) == doubles.end()) found = found.substr(0, 1);
     if (found.size() == 1 && singles.find(found[0]) == std::string_view::npos)
-        fail_at(line_, "this character has no meaning here: ",
+        fail_at(line_, "this character has no meaning here: {}",
                 rest().substr(0, byte_of_code_point(rest(), 1)));
     static constexpr std::string_view opening = "([{";
     static constexpr std::string_view closing = ")]}";
     if (const size_t kind = opening.find(found[0]); kind != std::string_view::npos)
         open_brackets_ += closing[kind];
     if (closing.find(found[0]) != std::string_view::npos) {
-        if (open_brackets_.empty()) fail_at(line_, "'", found, "' closes nothing");
+        if (open_brackets_.empty()) fail_at(line_, "'{}' closes nothing", found);
         if (open_brackets_.back() != found[0])
-            fail_at(line_, "'", found, "' where '", open_brackets_.back(), "' is expected");
+            fail_at(line_, "'{}' where '{}' is expected", found, open_brackets_.back());
         open_brackets_.pop_back();
     }
     add(TokenKind::sign, std::string(found));
@@ -382,11 +255,11 @@ std::string describe(const Token& token) {
         case TokenKind::print_end: return "}}";
         case TokenKind::tag_begin: return "{%";
         case TokenKind::tag_end: return "%}";
-        case TokenKind::text: return concat("the text '", token.text, "'");
-        case TokenKind::integer: return concat("the number ", token.integer);
-        case TokenKind::real: return concat("the number ", shortest(token.real));
+        case TokenKind::text: return format_text("the text '{}'", token.text);
+        case TokenKind::integer: return format_text("the number {}", token.integer);
+        case TokenKind::real: return format_text("the number {}", shortest(token.real));
         case TokenKind::end: return "the end of the template";
-        default: return concat("'", token.text, "'");
+        default: return format_text("'{}'", token.text);
     }
 }
 

@@ -14,7 +14,7 @@ struct MacroFunction : Callable {
     }
     void clear() override { definition = {}; }
     Datum call(Run& run, Arguments& arguments) override;
-    std::string print() const override { return concat("<Macro '", body.name, "'>"); }
+    std::string print() const override { return format_text("<Macro '{}'>", body.name); }
     Datum attribute(std::string_view name) override;
 
     void deal_out(Run& run, Arguments& arguments, std::vector<Datum>& slots) const;
@@ -56,15 +56,15 @@ void MacroFunction::deal_out(Run& run, Arguments& arguments, std::vector<Datum>&
         for (const auto& [name, value] : arguments.named) rest->set(name, value);
         slot(body.kwargs_slot) = datum(rest);
     } else if (!arguments.named.empty()) {
-        fail("the macro '", body.name, "' takes no argument named '",
-             arguments.named.front().first.text(), "'");
+        fail("the macro '{}' takes no argument named '{}'", body.name,
+             arguments.named.front().first.text());
     }
     if (body.uses_varargs) {
         slot(body.varargs_slot) =
             run.heap.tuple({arguments.positional.begin() + static_cast<ptrdiff_t>(given),
                             arguments.positional.end()});
     } else if (arguments.positional.size() > body.parameters.size()) {
-        fail("the macro '", body.name, "' takes ", body.parameters.size(), " arguments, not ",
+        fail("the macro '{}' takes {} arguments, not {}", body.name, body.parameters.size(),
              arguments.positional.size());
     }
 }

@@ -29,7 +29,7 @@ int64_t take_number(std::string_view& text) {
     int64_t number = 0;
     while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
         number = number * 10 + (text.front() - '0');
-        if (number > max_width) fail("a width of more than ", max_width, " in a format");
+        if (number > max_width) fail("a width of more than {} in a format", max_width);
         text.remove_prefix(1);
     }
     return number;
@@ -78,7 +78,7 @@ Specification parse(std::string_view text) {
         result.type = text.front();
         text.remove_prefix(1);
     }
-    if (!text.empty()) fail("'", text, "' has no meaning in a format");
+    if (!text.empty()) fail("'{}' has no meaning in a format", text);
     return result;
 }
 
@@ -118,7 +118,7 @@ std::string whole_digits(int64_t number, const Specification& how) {
     std::string text(digits.data(), end);
     if (how.grouping != 0) text = grouped(text, how.grouping, base == 10 ? 3 : 4);
     if (how.type == 'X') text = upper_case(text);
-    if (how.alternate && base != 10) text = concat("0", how.type, text);
+    if (how.alternate && base != 10) text = format_text("0{}{}", how.type, text);
     return text;
 }
 
@@ -189,17 +189,17 @@ std::string formatted(Run& run, const Datum& value, std::string_view specificati
     const bool is_real_type = how.type != 0 && real_types.find(how.type) != std::string_view::npos;
     if (value.is(Kind::real) || (value.is_whole() && is_real_type && how.type != 'n')) {
         if (how.type != 0 && !is_real_type)
-            fail("the format '", how.type, "' is not for a ", type_name(value));
+            fail("the format '{}' is not for a {}", how.type, type_name(value));
         return formatted_real(value.real(), how);
     }
     if (value.is_whole()) {
         if (how.type != 0 && whole_types.find(how.type) == std::string_view::npos)
-            fail("the format '", how.type, "' is not for a ", type_name(value));
+            fail("the format '{}' is not for a {}", how.type, type_name(value));
         return formatted_whole(value.integer(), how);
     }
     if (!value.is(Kind::text))
-        fail("the format '", specification, "' is not for a ", type_name(value));
-    if (how.type != 0 && how.type != 's') fail("the format '", how.type, "' is not for a text");
+        fail("the format '{}' is not for a {}", specification, type_name(value));
+    if (how.type != 0 && how.type != 's') fail("the format '{}' is not for a text", how.type);
     if (how.grouping != 0 || how.sign != 0 || how.alternate)
         fail("a sign, a '#' or a separator of digits is not for a text in a format");
     if (how.align == '=' && !how.zero) fail("the alignment '=' is not for a text");

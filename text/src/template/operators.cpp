@@ -126,7 +126,7 @@ Datum repeated(Run& run, const Datum& what, int64_t times) {
 
 [[noreturn]] void fail_for_kinds(Sign sign, const Datum& left, const Datum& right) {
     const bool joins_text = sign == Sign::add && (left.is(Kind::text) || right.is(Kind::text));
-    fail("'", sign_text(sign), "' between ", type_name(left), " and ", type_name(right),
+    fail("'{}' between {} and {}{}", sign_text(sign), type_name(left), type_name(right),
          joins_text ? ": '~' joins values of any kind as text" : "");
 }
 

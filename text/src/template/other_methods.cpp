@@ -140,7 +140,7 @@ Datum Method::call(Run& run, Arguments& arguments) {
 }
 
 std::string Method::print() const {
-    return concat("<built-in method ", entry.name, " of ", type_name(self), " object>");
+    return format_text("<built-in method {} of {} object>", entry.name, type_name(self));
 }
 
 }  // namespace ringshard::text::jinja

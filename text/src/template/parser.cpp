@@ -23,17 +23,17 @@ bool Parser::skip_name(std::string_view name) {
 }
 
 void Parser::expect_sign(std::string_view sign) {
-    if (!skip_sign(sign)) fail_at(now().line, "'", sign, "' is expected, not ", describe(now()));
+    if (!skip_sign(sign)) fail_at(now().line, "'{}' is expected, not {}", sign, describe(now()));
 }
 
 void Parser::expect(TokenKind kind, std::string_view what) {
-    if (!now().is(kind)) fail_at(now().line, what, " is expected, not ", describe(now()));
+    if (!now().is(kind)) fail_at(now().line, "{} is expected, not {}", what, describe(now()));
     take();
 }
 
 std::string Parser::expect_name() {
     if (!now().is(TokenKind::name))
-        fail_at(now().line, "a name is expected, not ", describe(now()));
+        fail_at(now().line, "a name is expected, not {}", describe(now()));
     return take().text;
 }
 
@@ -46,7 +46,7 @@ ExpressionPtr Parser::done(ExpressionPtr node) {
     });
     node->depth = deepest + 1;
     if (node->depth > max_depth)
-        fail_at(node->line, "an expression has more than ", max_depth, " parts in a row");
+        fail_at(node->line, "an expression has more than {} parts in a row", max_depth);
     return node;
 }
 

@@ -110,8 +110,8 @@ class Parser::Deeper {
 public:
     explicit Deeper(Parser& parser) : parser_(parser) {
         if (++parser_.nesting_ > max_nesting)
-            fail_at(parser_.now().line, "expressions and blocks are nested more than ", max_nesting,
-                    " deep");
+            fail_at(parser_.now().line, "expressions and blocks are nested more than {} deep",
+                    max_nesting);
     }
     ~Deeper() { --parser_.nesting_; }
     Deeper(const Deeper&) = delete;

@@ -189,7 +189,7 @@ ExpressionPtr Parser::primary(bool with_members) {
     }
     if (token.is_sign("[")) return list();
     if (token.is_sign("{")) return dict();
-    fail_at(token.line, "an expression is expected, not ", describe(token));
+    fail_at(token.line, "an expression is expected, not {}", describe(token));
 }
 
 ExpressionPtr Parser::tuple(const TupleRules& rules) {
@@ -209,7 +209,7 @@ ExpressionPtr Parser::tuple(const TupleRules& rules) {
     if (!is_tuple) {
         if (!node->items.empty()) return std::move(node->items.front());
         if (!rules.in_parentheses)
-            fail_at(now().line, "an expression is expected, not ", describe(now()));
+            fail_at(now().line, "an expression is expected, not {}", describe(now()));
     }
     return done(std::move(node));
 }

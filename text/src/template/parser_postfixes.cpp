@@ -25,7 +25,7 @@ ExpressionPtr Parser::subscript(ExpressionPtr of) {
             return done(std::move(node));
         }
         if (!name.is(TokenKind::name))
-            fail_at(name.line, "a name or a number is expected after '.', not ", describe(name));
+            fail_at(name.line, "a name or a number is expected after '.', not {}", describe(name));
         auto node = std::make_unique<Attribute>(sign.line);
         node->of = std::move(of);
         node->name = name.text;
@@ -143,7 +143,7 @@ CallArguments Parser::call_arguments() {
             std::string name = take().text;
             take();
             for (const auto& [other, value] : arguments.named)
-                if (other == name) fail_at(line, "the argument '", name, "' is given twice");
+                if (other == name) fail_at(line, "the argument '{}' is given twice", name);
             arguments.named.emplace_back(std::move(name), expression());
         } else {
             in_order(!arguments.more_positional && !arguments.more_named &&

@@ -43,8 +43,8 @@ Body Parser::body_until(const Ends& ends) {
             body.push_back(statement());
             expect(TokenKind::tag_end, "the end of the tag, %},");
         } else if (!ends.empty()) {
-            fail_at(token.line, "the template ends inside {% ", open_tags_.back(), " %}: {% ",
-                    ends.back(), " %} is missing");
+            fail_at(token.line, "the template ends inside {{% {} %}}: {{% {} %}} is missing",
+                    open_tags_.back(), ends.back());
         } else {
             break;
         }
@@ -65,18 +65,18 @@ Body Parser::block(std::string_view end) {
 void Parser::fail_unknown_tag(const Token& tag) {
     for (const std::string_view refused : {"include", "import", "from", "extends"})
         if (tag.text == refused)
-            fail_at(tag.line, "{% ", refused, " %} is not supported: a chat template is one file");
+            fail_at(tag.line, "{{% {} %}} is not supported: a chat template is one file", refused);
     std::string awaited;
     if (!awaited_.empty() && !awaited_.back()->empty())
-        awaited = concat(" ({% ", awaited_.back()->back(), " %} is awaited)");
-    fail_at(tag.line, "the tag {% ", tag.text, " %} is not known here", awaited);
+        awaited = format_text(" ({{% {} %}} is awaited)", awaited_.back()->back());
+    fail_at(tag.line, "the tag {{% {} %}} is not known here{}", tag.text, awaited);
 }
 
 StatementPtr Parser::statement() {
     const Deeper deeper(*this);
     const Token& tag = now();
     if (!tag.is(TokenKind::name))
-        fail_at(tag.line, "the name of a tag is expected, not ", describe(tag));
+        fail_at(tag.line, "the name of a tag is expected, not {}", describe(tag));
     take();
     open_tags_.push_back(tag.text);
     StatementPtr made = known_statement(tag);
@@ -120,7 +120,7 @@ StatementPtr Parser::for_statement() {
     const size_t first_use = uses_.size();
     const size_t target_begin = at_;
     node->target = target(false, false, "in");
-    if (!skip_name("in")) fail_at(now().line, "'in' is expected, not ", describe(now()));
+    if (!skip_name("in")) fail_at(now().line, "'in' is expected, not {}", describe(now()));
     node->over = tuple({.conditional = false, .end = "recursive"});
     if (skip_name("if")) {
         node->condition = expression();
@@ -190,14 +190,13 @@ void Parser::signature(MacroBody& macro) {
         const int line = now().line;
         const std::string name = expect_name();
         if (std::ranges::find(macro.parameters, name) != macro.parameters.end())
-            fail_at(line, "the parameter '", name, "' is there twice");
-        if (!can_be_set(Name(line, name))) fail_at(line, "'", name, "' cannot be a parameter");
+            fail_at(line, "the parameter '{}' is there twice", name);
+        if (!can_be_set(Name(line, name))) fail_at(line, "'{}' cannot be a parameter", name);
         macro.parameters.push_back(name);
         if (skip_sign("=")) {
             macro.defaults.push_back(expression());
         } else if (!macro.defaults.empty()) {
-            fail_at(line, "the parameter '", name,
-                    "' without a default follows one with a default");
+            fail_at(line, "the parameter '{}' without a default follows one with a default", name);
         }
     }
     take();
@@ -287,10 +286,10 @@ StatementPtr Parser::block_statement() {
     auto node = std::make_unique<Scoped>(now().line, Scoped::Kind::named);
     const std::string name = expect_name();
     if (open_tags_.size() > 1)
-        fail_at(node->line, "{% block ", name, " %} inside {% ", open_tags_[open_tags_.size() - 2],
-                " %} is not supported");
+        fail_at(node->line, "{{% block {} %}} inside {{% {} %}} is not supported", name,
+                open_tags_[open_tags_.size() - 2]);
     if (std::ranges::find(block_names_, name) != block_names_.end())
-        fail_at(node->line, "the block '", name, "' is there twice");
+        fail_at(node->line, "the block '{}' is there twice", name);
     block_names_.push_back(name);
     skip_name("scoped");
     if (now().is_name("required")) fail_at(node->line, "required blocks are not supported");

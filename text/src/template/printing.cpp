@@ -95,15 +95,15 @@ void append_view(std::string& out, const View& view, int depth) {
 }
 
 void append_range(std::string& out, const Range& range) {
-    out += concat("range(", range.start, ", ", range.stop);
-    if (range.step != 1) out += concat(", ", range.step);
+    out += format_text("range({}, {}", range.start, range.stop);
+    if (range.step != 1) out += format_text(", {}", range.step);
     out += ')';
 }
 
 }  // namespace
 
 void append_repr(std::string& out, const Datum& value, int depth) {
-    if (depth > max_data_depth) fail("data is nested more than ", max_data_depth, " deep");
+    if (depth > max_data_depth) fail("data is nested more than {} deep", max_data_depth);
     switch (value.kind()) {
         case Kind::missing:
         case Kind::undefined: out += "Undefined"; break;
@@ -135,7 +135,7 @@ void append_repr(std::string& out, const Datum& value, int depth) {
             append_members(out, value.as<Space>().members->members, depth);
             out += '>';
             break;
-        case Kind::iterator: out += concat("<", type_name(value), " object>"); break;
+        case Kind::iterator: out += format_text("<{} object>", type_name(value)); break;
         case Kind::callable:
         case Kind::loop: out += static_cast<Callable*>(value.object())->print(); break;
     }

@@ -49,16 +49,16 @@ void Run::check_stack() const {
 
 void Run::check_size(uint64_t count, size_t bytes_each) const {
     if (bytes_each > 0 && count > limits_.max_held_bytes / bytes_each)
-        fail("the template would make a value of more than ",
+        fail("the template would make a value of more than {}",
              human_bytes(static_cast<double>(limits_.max_held_bytes)));
 }
 
 void Run::fail_for_steps() const {
-    fail("the template takes more than ", limits_.max_steps, " steps");
+    fail("the template takes more than {} steps", limits_.max_steps);
 }
 
 void Run::fail_for_output() const {
-    fail("the template puts out more than ",
+    fail("the template puts out more than {}",
          human_bytes(static_cast<double>(limits_.max_output_bytes)));
 }
 

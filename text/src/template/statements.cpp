@@ -57,13 +57,13 @@ void assign(Run& run, const Expression& target, const Datum& value) {
         run.at(name->place) = value;
     } else if (const auto* member = dynamic_cast<const SpaceMember*>(&target)) {
         if (member->member.starts_with('_'))
-            fail("members of a namespace cannot begin with an underscore: '", member->member, "'");
+            fail("members of a namespace cannot begin with an underscore: '{}'", member->member);
         const Datum space = run.at(member->place);
         space.as<Space>().members->set(Datum(std::string_view(member->member)), value);
     } else if (const auto* names = dynamic_cast<const Sequence*>(&target)) {
         const std::vector<Datum> values = all_of(run, value);
         if (values.size() != names->items.size())
-            fail(values.size(), " values cannot be dealt out to ", names->items.size(), " names");
+            fail("{} values cannot be dealt out to {} names", values.size(), names->items.size());
         for (size_t i = 0; i < values.size(); ++i) assign(run, *names->items[i], values[i]);
     }
 }
@@ -72,8 +72,8 @@ void assign(Run& run, const Expression& target, const Datum& value) {
 void check_spaces(Run& run, const Expression& target) {
     if (const auto* member = dynamic_cast<const SpaceMember*>(&target))
         if (!run.at(member->place).is(Kind::space))
-            fail("'", member->name, ".", member->member, "' cannot be set: '", member->name,
-                 "' is no namespace(); only namespaces can be changed");
+            fail("'{}.{}' cannot be set: '{}' is no namespace(); only namespaces can be changed",
+                 member->name, member->member, member->name);
     if (const auto* names = dynamic_cast<const Sequence*>(&target))
         for (const auto& item : names->items) check_spaces(run, *item);
 }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <sstream>
 
 #include "printing.hpp"
 #include "run.hpp"
@@ -88,7 +89,7 @@ private:
         rest_.remove_prefix(end);
         by_name_ = true;
         const Datum* value = values_.as<Dict>().find(name);
-        if (value == nullptr) fail("the dict has no '", name, "' for the format");
+        if (value == nullptr) fail("the dict has no '{}' for the format", name);
         return *value;
     }
 
@@ -143,7 +144,7 @@ private:
         } else if (reals.find(how.type) != std::string_view::npos) {
             body = real(how, value, sign);
         } else {
-            fail("'%", how.type, "' is no format");
+            fail("'%{}' is no format", how.type);
         }
         const auto size = static_cast<int64_t>(sign.size() + count_code_points(body));
         const auto missing = static_cast<size_t>(std::max<int64_t>(how.width - size, 0));
@@ -175,9 +176,9 @@ private:
         const bool decimal = how.type == 'd' || how.type == 'i' || how.type == 'u';
         if (value.is(Kind::undefined)) fail_undefined(value);
         if (!value.is_number() || (value.is(Kind::real) && !decimal))
-            fail("%", how.type, " needs a whole number, not ", type_name(value));
+            fail("%{} needs a whole number, not {}", how.type, type_name(value));
         if (value.is(Kind::real) && !(std::abs(value.real()) < 9e18))
-            fail("%", how.type, ": the number does not fit into 64 bits");
+            fail("%{}: the number does not fit into 64 bits", how.type);
         const int64_t number =
             value.is(Kind::real) ? static_cast<int64_t>(value.real()) : value.integer();
         sign = sign_of(number < 0, how);
@@ -190,13 +191,13 @@ private:
         text << size;
         std::string digits = text.str();
         while (how.precision > static_cast<int64_t>(digits.size())) digits.insert(0, 1, '0');
-        if (how.alternate && !decimal) sign += concat("0", how.type);
+        if (how.alternate && !decimal) sign += format_text("0{}", how.type);
         return digits;
     }
 
     std::string real(const Conversion& how, const Datum& value, std::string& sign) {
         if (value.is(Kind::undefined)) fail_undefined(value);
-        if (!value.is_number()) fail("%", how.type, " needs a number, not ", type_name(value));
+        if (!value.is_number()) fail("%{} needs a number, not {}", how.type, type_name(value));
         const double number = value.real();
         sign = sign_of(std::signbit(number) && !std::isnan(number), how);
         if (std::isnan(number)) return "nan";
@@ -258,7 +259,7 @@ private:
         if (rest.starts_with('!')) {
             const char conversion = rest.size() > 1 ? rest[1] : ' ';
             if (conversion != 'r' && conversion != 's' && conversion != 'a')
-                fail("'!", conversion, "' is no conversion in a format");
+                fail("'!{}' is no conversion in a format", conversion);
             value = run_.heap.text(conversion == 's' ? to_text(value) : repr(value));
             rest.remove_prefix(std::min<size_t>(2, rest.size()));
             if (!rest.empty() && rest.front() != ':') fail("':' is expected after the conversion");
@@ -301,7 +302,7 @@ private:
         }
         for (const auto& [known, value] : arguments_.named)
             if (known.text() == name) return value;
-        fail("there is no value '", name, "' for the format");
+        fail("there is no value '{}' for the format", name);
     }
 
     Run& run_;

@@ -123,8 +123,8 @@ Datum join(Run& run, const Datum& self, Arguments& arguments) {
     size_t index = 0;
     for (const Datum& item : all_of(run, bound[0])) {
         if (!item.is(Kind::text))
-            fail("join needs texts, but item ", index, " is a ", type_name(item),
-                 ": '| map(\"string\")' makes texts");
+            fail("join needs texts, but item {} is a {}: '| map(\"string\")' makes texts", index,
+                 type_name(item));
         if (index++ > 0) text += self.text();
         text += item.text();
         run.check_size(text.size(), 1);
@@ -167,7 +167,7 @@ Datum is_identifier(Run&, const Datum& self, Arguments&) {
 Datum filled(Run& run, const Datum& self, Arguments& arguments, std::string_view name, char align) {
     const Bound bound(arguments, name, {"width", "fillchar"}, 1);
     const std::string_view fill = bound.text_or(1, " ");
-    if (count_code_points(fill) != 1) fail(name, " fills with one character");
+    if (count_code_points(fill) != 1) fail("{} fills with one character", name);
     const int64_t width = bound.integer_or(0, 0);
     return made(run, aligned(run, self.text(), width, align, fill));
 }
@@ -239,7 +239,7 @@ Datum format(Run& run, const Datum& self, Arguments& arguments) {
 
 Datum format_map(Run& run, const Datum& self, Arguments& arguments) {
     const Bound bound(arguments, "format_map", {"mapping"}, 1);
-    if (!bound[0].is(Kind::dict)) fail("format_map needs a dict, not ", type_name(bound[0]));
+    if (!bound[0].is(Kind::dict)) fail("format_map needs a dict, not {}", type_name(bound[0]));
     Arguments members;
     for (const auto& [name, value] : bound[0].as<Dict>().members)
         if (name.is(Kind::text)) members.named.emplace_back(name, value);

@@ -112,7 +112,7 @@ Datum ends_or_starts(Run& run, const Datum& self, Arguments& arguments, std::str
     const Window window = window_of(self, bound, 1);
     const auto fits = [&](const Datum& part) {
         if (!part.is(Kind::text))
-            fail(name, " needs a text or a tuple of texts, not ", type_name(part));
+            fail("{} needs a text or a tuple of texts, not {}", name, type_name(part));
         if (window.is_empty_beyond) return false;
         return starts ? window.text.starts_with(part.text()) : window.text.ends_with(part.text());
     };

@@ -65,10 +65,10 @@ void AddedVocabulary::rebuild() {
         std::ranges::sort(*patterns, {}, &TokenSearch::Pattern::text);
         const auto same = std::ranges::adjacent_find(*patterns, {}, &TokenSearch::Pattern::text);
         if (same != patterns->end())
-            refuse(concat("two added tokens are both looked for as \"", same->text, "\""));
+            refuse(format_text("two added tokens are both looked for as \"{}\"", same->text));
         if (!patterns->empty() && patterns->front().text.empty())
-            refuse(concat("nothing is left of an added token when it is normalized: \"",
-                          by_id_.at(patterns->front().id).content, "\""));
+            refuse(format_text("nothing is left of an added token when it is normalized: \"{}\"",
+                               by_id_.at(patterns->front().id).content));
     }
     raw_search_ = TokenSearch(std::move(raw));
     normalized_search_ = TokenSearch(std::move(normalized));

@@ -52,7 +52,7 @@ Bpe::Bpe(const Json& model, const Json& options, bool byte_level) {
         if (!is_off) refuse("\"dropout\" of the model is not supported: set it to null");
     }
     for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
-        if (is_set(options, key)) refuse(concat("\"", key, "\" of the model is not supported"));
+        if (is_set(options, key)) refuse(format_text("\"{}\" of the model is not supported", key));
     fuses_unknown_ = flag_of(options, "fuse_unk", false);
     byte_fallback_ = flag_of(options, "byte_fallback", false);
     ignore_merges_ = flag_of(options, "ignore_merges", false);
@@ -71,7 +71,8 @@ void Bpe::read_vocabulary(const Json& model) {
     for (const auto& [token, number] : *vocab) {
         const int64_t* id = number.integer();
         if (id == nullptr || *id < 0 || *id > greatest)
-            refuse(concat("the id of token \"", token, "\" is not a number from 0 to ", greatest));
+            refuse(format_text("the id of token \"{}\" is not a number from 0 to {}", token,
+                               greatest));
         vocabulary_.add(token, static_cast<uint32_t>(*id));
     }
     vocabulary_.finish();
@@ -120,19 +121,20 @@ void Bpe::read_merges(const Json& model) {
         if (is_pair) {
             if (pair->size() != 2 || pair->front().string() == nullptr ||
                 pair->back().string() == nullptr)
-                refuse(concat("entry ", rank, " of \"merges\" is not a pair of tokens"));
+                refuse(format_text("entry {} of \"merges\" is not a pair of tokens", rank));
             left = *pair->front().string();
             right = *pair->back().string();
         } else {
             if (entry.string() == nullptr)
-                refuse(concat("entry ", rank, " of \"merges\" is not a pair of tokens"));
+                refuse(format_text("entry {} of \"merges\" is not a pair of tokens", rank));
             const std::string_view both = *entry.string();
             if (both.starts_with("#version")) continue;
             const size_t space = both.find(' ');
             if (space == std::string_view::npos ||
                 both.find(' ', space + 1) != std::string_view::npos)
-                refuse(concat("entry ", rank, " of \"merges\", \"", both,
-                              "\", is not two tokens with a space between"));
+                refuse(format_text(
+                    "entry {} of \"merges\", \"{}\", is not two tokens with a space between", rank,
+                    both));
             left = both.substr(0, space);
             right = both.substr(space + 1);
         }
@@ -144,8 +146,9 @@ void Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank
     const auto id = [&](std::string_view token) {
         const auto found = vocabulary_.id_of(token);
         if (!found)
-            refuse(concat("entry ", rank, " of \"merges\" needs the token \"", token,
-                          "\", which is not in the vocabulary"));
+            refuse(format_text(
+                "entry {} of \"merges\" needs the token \"{}\", which is not in the vocabulary",
+                rank, token));
         return *found;
     };
     merges_.add(id(left), id(right), {rank, id(std::string(left).append(right))});
@@ -204,7 +207,8 @@ void Bpe::encode_characters(std::string_view word, Buffers& buffers) const {
             symbols.push_back({id, length});
         } else if (!falls_back(character, symbols) && has_unknown_) {
             if (unknown_id_ == absent)
-                refuse(concat("\"unk_token\" \"", unknown_token_, "\" is not in the vocabulary"));
+                refuse(
+                    format_text("\"unk_token\" \"{}\" is not in the vocabulary", unknown_token_));
             if (!fuses_unknown_) flush();
             unknown_length += length;
         }

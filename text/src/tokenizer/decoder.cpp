@@ -162,13 +162,13 @@ private:
 std::string one_character(const Json& decoder, std::string_view key) {
     const std::string text = text_of(decoder, key);
     if (text.empty() || text.size() != code_point_length(text[0]))
-        refuse(concat("\"", key, "\" of a decoder is not one character"));
+        refuse(format_text("\"{}\" of a decoder is not one character", key));
     return text;
 }
 uint64_t count_of(const Json& decoder, std::string_view key) {
     const int64_t* count = get(decoder, key).integer();
     if (count == nullptr || *count < 0)
-        refuse(concat("\"", key, "\" of a decoder is not a number"));
+        refuse(format_text("\"{}\" of a decoder is not a number", key));
     return static_cast<uint64_t>(*count);
 }
 

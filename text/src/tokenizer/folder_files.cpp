@@ -8,7 +8,7 @@ namespace ringshard::text {
 namespace fs = std::filesystem;
 
 void refuse(const fs::path& file, const std::string& what) {
-    throw Error(ExitCode::bad_data, concat(file.string(), ": ", what));
+    throw Error(ExitCode::bad_data, format_text("{}: {}", file.string(), what));
 }
 
 Value read_object(const fs::path& file) {

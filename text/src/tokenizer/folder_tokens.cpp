@@ -30,12 +30,12 @@ std::optional<int64_t> id_of(const Value* value) {
 AddedToken read_token(const Value& token, const fs::path& file, const std::string& key,
                       std::optional<bool> special = {}) {
     const std::string* const content = text_in(token, "content");
-    if (content == nullptr) refuse(file, concat("\"", key, "\" holds a token without content"));
+    if (content == nullptr) refuse(file, format_text("\"{}\" holds a token without content", key));
     const auto flag = [&](const char* name, bool otherwise) {
         const Value* const found = find(token, name);
         if (found == nullptr) return otherwise;
         if (found->truth() == nullptr)
-            refuse(file, concat("\"", name, "\" of \"", key, "\" is neither true nor false"));
+            refuse(file, format_text("\"{}\" of \"{}\" is neither true nor false", name, key));
         return *found->truth();
     };
     AddedToken result;
@@ -74,7 +74,7 @@ FolderTokens::FolderTokens(const fs::path& folder, Value config, const Tokenizer
 Special FolderTokens::read_special(const Value& value, const std::string& key) const {
     if (value.string() != nullptr) return *value.string();
     if (is_added_token(value)) return read_token(value, config_file_, key);
-    refuse(config_file_, concat("\"", key, "\" is neither a text nor an added token"));
+    refuse(config_file_, format_text("\"{}\" is neither a text nor an added token", key));
 }
 
 void FolderTokens::collect(const TokenizerClass& chosen, const std::string& content) {
@@ -160,7 +160,7 @@ void FolderTokens::read_added(std::map<std::string, Special>& values, Value& ext
     const Value listed = read_object(added_file);
     for (const auto& [text, stated] : *listed.object()) {
         const auto id = id_of(&stated);
-        if (!id) refuse(added_file, concat("the token \"", text, "\" has no valid id"));
+        if (!id) refuse(added_file, format_text("the token \"{}\" has no valid id", text));
         const bool is_special = special.contains(text);
         AddedToken token;
         token.content = text;
@@ -213,7 +213,7 @@ void FolderTokens::read_added_of_file(const std::string& content) {
 int64_t FolderTokens::number_of(const std::string& id) const {
     if (id.empty() || id.size() > 9 ||
         !std::ranges::all_of(id, [](char c) { return c >= '0' && c <= '9'; }))
-        refuse(config_file_, concat("\"added_tokens_decoder\" has the id \"", id, "\""));
+        refuse(config_file_, format_text("\"added_tokens_decoder\" has the id \"{}\"", id));
     return std::stoll(id);
 }
 

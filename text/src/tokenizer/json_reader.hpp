@@ -14,7 +14,7 @@ using Json = Value;
 
 [[noreturn]] inline void refuse(const std::string& what) { throw Error(ExitCode::bad_data, what); }
 [[noreturn]] inline void refuse_kind(std::string_view part, std::string_view kind) {
-    refuse(concat(part, " of type ", kind, " is not supported"));
+    refuse(format_text("{} of type {} is not supported", part, kind));
 }
 
 // Returns the value of a key; nullptr if it is null or missing.
@@ -24,26 +24,26 @@ inline const Json* find(const Json& object, std::string_view key) {
 }
 inline const Json& get(const Json& object, std::string_view key) {
     const Json* value = find(object, key);
-    if (value == nullptr) refuse(concat("\"", key, "\" is missing"));
+    if (value == nullptr) refuse(format_text("\"{}\" is missing", key));
     return *value;
 }
 inline bool is_object(const Json& value) { return value.object() != nullptr; }
 
 inline const std::string& text_of(const Json& object, std::string_view key) {
     const std::string* text = get(object, key).string();
-    if (text == nullptr) refuse(concat("\"", key, "\" is not a string"));
+    if (text == nullptr) refuse(format_text("\"{}\" is not a string", key));
     return *text;
 }
 inline bool flag_of(const Json& object, std::string_view key, std::optional<bool> otherwise = {}) {
     const Json* value = find(object, key);
     if (value == nullptr && otherwise) return *otherwise;
     const bool* flag = value == nullptr ? nullptr : value->truth();
-    if (flag == nullptr) refuse(concat("\"", key, "\" is neither true nor false"));
+    if (flag == nullptr) refuse(format_text("\"{}\" is neither true nor false", key));
     return *flag;
 }
 inline const Json::List& list_of(const Json& object, std::string_view key) {
     const Json::List* list = get(object, key).list();
-    if (list == nullptr) refuse(concat("\"", key, "\" is not a list"));
+    if (list == nullptr) refuse(format_text("\"{}\" is not a list", key));
     return *list;
 }
 

@@ -8,11 +8,12 @@ void add_ids(const Json& special_tokens, const std::string& name, std::vector<in
     if (!is_object(special_tokens)) refuse("\"special_tokens\" of the template is not an object");
     const Json* token = find(special_tokens, name);
     if (token == nullptr || !is_object(*token))
-        refuse(concat("the template's token \"", name, "\" is not among its \"special_tokens\""));
+        refuse(
+            format_text("the template's token \"{}\" is not among its \"special_tokens\"", name));
     for (const Json& each : list_of(*token, "ids")) {
         const int64_t* id = each.integer();
         if (id == nullptr || *id < 0 || *id > INT32_MAX)
-            refuse(concat("the template's token \"", name, "\" has no valid id"));
+            refuse(format_text("the template's token \"{}\" has no valid id", name));
         ids.push_back(static_cast<int32_t>(*id));
     }
 }

@@ -125,7 +125,7 @@ PrependScheme read_scheme(const Json& metaspace) {
     if (name == "always") return PrependScheme::always;
     if (name == "first") return PrependScheme::first;
     if (name == "never") return PrependScheme::never;
-    refuse(concat("\"prepend_scheme\" \"", name, "\" is not known"));
+    refuse(format_text("\"prepend_scheme\" \"{}\" is not known", name));
 }
 
 }  // namespace
@@ -135,7 +135,8 @@ PreTokenizer::PreTokenizer(const Json& pre_tokenizer) { add(pre_tokenizer); }
 void PreTokenizer::add(const Json& pre_tokenizer) {
     if (!is_object(pre_tokenizer)) refuse("a pre_tokenizer is not an object");
     const std::string kind = text_of(pre_tokenizer, "type");
-    if (byte_level_) refuse(concat("pre_tokenizer ", kind, " behind ByteLevel is not supported"));
+    if (byte_level_)
+        refuse(format_text("pre_tokenizer {} behind ByteLevel is not supported", kind));
     const auto add_split = [&](std::unique_ptr<Matcher> pattern, Behavior behavior,
                                bool inverted = false) {
         steps_.push_back(std::make_unique<Split>(std::move(pattern), behavior, inverted));

@@ -55,8 +55,9 @@ Expected<Regex> Regex::compile(const std::string& pattern) {
                                &error, &place, context);
     pcre2_compile_context_free(context);
     if (code->code == nullptr)
-        return Failure{ExitCode::bad_data, concat("the regular expression ", pattern,
-                                                  " cannot be understood: ", message_of(error))};
+        return Failure{ExitCode::bad_data,
+                       format_text("the regular expression {} cannot be understood: {}", pattern,
+                                   message_of(error))};
     pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // without JIT, matching still works
     Regex regex;
     regex.code_ = std::move(code);
@@ -73,9 +74,10 @@ void Regex::find(std::string_view text, std::vector<Cut>& matches) const {
                                       match.data, match.context);
         if (found == PCRE2_ERROR_NOMATCH) return;
         if (found < 0)
-            throw Error(ExitCode::bad_data, concat("the regular expression ", code_->pattern,
-                                                   " of tokenizer.json on a text of ", text.size(),
-                                                   " bytes: ", message_of(found)));
+            throw Error(
+                ExitCode::bad_data,
+                format_text("the regular expression {} of tokenizer.json on a text of {} bytes: {}",
+                            code_->pattern, text.size(), message_of(found)));
         const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(match.data);
         const size_t first = ends[0], last = ends[1];
         if (first == last && last_end == last) {

@@ -9,8 +9,9 @@ namespace ringshard::text {
 namespace {
 
 Failure refused(std::string_view pattern, const std::string& what) {
-    return {ExitCode::bad_data, concat("the regular expression ", pattern, " holds ", what,
-                                       ", which this program does not support")};
+    return {ExitCode::bad_data,
+            format_text("the regular expression {} holds {}, which this program does not support",
+                        pattern, what)};
 }
 
 std::string hex(char32_t point) {
@@ -98,7 +99,7 @@ private:
 
     std::optional<Failure> put_class(std::string_view name, bool inverted, bool in_class) {
         auto ranges = regex_class(name);
-        if (ranges.empty()) return refused(pattern_, concat("the class \\p{", name, "}"));
+        if (ranges.empty()) return refused(pattern_, format_text("the class \\p{{{}}}", name));
         // Join adjacent ranges of several categories: PCRE2 tests ranges one by one.
         std::vector<PointRange> joined;
         for (const PointRange& range : ranges) {
@@ -140,7 +141,7 @@ private:
         } else if (c == 'x' || c == 'u') {
             return number(c);
         } else {
-            return refused(pattern_, concat("\\", c));
+            return refused(pattern_, format_text("\\{}", c));
         }
         place_ += 2;
         return std::nullopt;
@@ -164,7 +165,7 @@ private:
         // For Oniguruma, \x above 7F is a byte, not a character.
         if (digits == 0 || !closed || (kind == 'u' && digits != 4) || value > 0x10FFFF ||
             (kind == 'x' && !braces && value > 0x7F))
-            return refused(pattern_, concat("\\", kind, " with an unclear number"));
+            return refused(pattern_, format_text("\\{} with an unclear number", kind));
         if (braces) ++place_;
         out_ += hex(value);
         return std::nullopt;
@@ -204,13 +205,13 @@ private:
         const bool is_interval =
             !inside.empty() && inside != "," && std::ranges::count(inside, ',') <= 1 &&
             std::ranges::all_of(inside, [](char c) { return c == ',' || (c >= '0' && c <= '9'); });
-        if (!is_interval) return refused(pattern_, concat("{", inside, "}"));
+        if (!is_interval) return refused(pattern_, format_text("{{{}}}", inside));
         out_ += '{';
         if (inside.front() == ',') out_ += '0';
         out_ += inside;
         out_ += '}';
         place_ = end + 1;
-        if (next_is("+")) return refused(pattern_, concat("{", inside, "}+"));
+        if (next_is("+")) return refused(pattern_, format_text("{{{}}}+", inside));
         return std::nullopt;
     }
 

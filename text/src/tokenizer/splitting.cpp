@@ -39,7 +39,7 @@ Behavior read_behavior(std::string_view name) {
          {"Contiguous", Behavior::contiguous}}};
     for (const auto& [known, behavior] : names)
         if (name == known) return behavior;
-    refuse(concat("behavior \"", name, "\" is not known"));
+    refuse(format_text("behavior \"{}\" is not known", name));
 }
 
 void split(size_t length, uint32_t offset, const std::vector<Cut>& matches, Behavior behavior,

@@ -38,7 +38,7 @@ Part read_part(const Json& file, const Json& replacement, std::string_view key) 
 const Json& checked(const Json& file) {
     if (!is_object(file)) refuse("is not a JSON object");
     if (find(file, "version") && text_of(file, "version") != "1.0")
-        refuse(concat("has version \"", text_of(file, "version"), "\", which is not 1.0"));
+        refuse(format_text("has version \"{}\", which is not 1.0", text_of(file, "version")));
     return file;
 }
 
@@ -71,7 +71,7 @@ Expected<Tokenizer> Tokenizer::from_file(const std::filesystem::path& tokenizer_
     const auto content = read_file(tokenizer_json);
     if (!content)
         return Failure{ExitCode::missing_input,
-                       concat(tokenizer_json.string(), ": there is no such file")};
+                       format_text("{}: there is no such file", tokenizer_json.string())};
     return from_json(*content, tokenizer_json.string());
 }
 
@@ -81,13 +81,13 @@ Expected<Tokenizer> Tokenizer::from_json(std::string_view json, const std::strin
         const auto file = read_json(json);
         if (!file)
             return Failure{ExitCode::bad_data,
-                           concat(name, ": is not JSON: ", file.failure().message)};
+                           format_text("{}: is not JSON: {}", name, file.failure().message)};
         const auto instead = read_json(replacement);
         if (!instead || !is_object(instead.value()))
-            return Failure{ExitCode::internal, "what stands instead of parts is not an object"};
+            return Failure{ExitCode::internal, "the value in place of parts is not an object"};
         return Tokenizer(std::make_unique<Parts>(file.value(), instead.value()));
     } catch (const Error& error) {
-        return Failure{error.code(), concat(name, ": ", error.what())};
+        return Failure{error.code(), format_text("{}: {}", name, error.what())};
     }
 }
 
@@ -102,11 +102,12 @@ namespace {
 
 std::optional<Failure> check_text(std::string_view text) {
     if (text.size() > INT32_MAX)
-        return Failure{ExitCode::bad_data,
-                       concat("a text of ", text.size(), " bytes is longer than 2 GiB: split it")};
+        return Failure{
+            ExitCode::bad_data,
+            format_text("a text of {} bytes is longer than 2 GiB: split it", text.size())};
     if (const auto place = first_invalid_byte(text))
         return Failure{ExitCode::bad_data,
-                       concat("the text is not UTF-8: byte ", *place, " begins no character")};
+                       format_text("the text is not UTF-8: byte {} begins no character", *place)};
     return std::nullopt;
 }
 

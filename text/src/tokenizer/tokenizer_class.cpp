@@ -113,39 +113,42 @@ TokenizerClass class_named(const std::string& name) {
 const char* truth(bool value) { return value ? "true" : "false"; }
 
 std::string byte_level(bool add_prefix_space, bool use_regex) {
-    return concat(R"({"type": "ByteLevel", "trim_offsets": true, "add_prefix_space": )",
-                  truth(add_prefix_space), R"(, "use_regex": )", truth(use_regex), "}");
+    return format_text(R"({{"type": "ByteLevel", "trim_offsets": true, "add_prefix_space": {}, )"
+                       R"("use_regex": {}}})",
+                       truth(add_prefix_space), truth(use_regex));
 }
 
 std::string model(bool is_sentencepiece) {
-    return concat(R"({"unk_token": null, "ignore_merges": false, "fuse_unk": )",
-                  truth(is_sentencepiece), R"(, "byte_fallback": )", truth(is_sentencepiece), "}");
+    return format_text(R"({{"unk_token": null, "ignore_merges": false, "fuse_unk": {}, )"
+                       R"("byte_fallback": {}}})",
+                       truth(is_sentencepiece), truth(is_sentencepiece));
 }
 
 std::string llama_parts(bool prefix, bool legacy) {
     const char* const scheme = !prefix ? "never" : legacy ? "always" : "first";
-    return concat(
-        R"({"normalizer": null, "added_tokens": [], "model": )", model(true),
-        R"(, "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "split": false,)",
-        R"( "prepend_scheme": ")", scheme, R"("}, "decoder": {"type": "Sequence", "decoders": [)",
-        R"({"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},)",
-        R"({"type": "ByteFallback"}, {"type": "Fuse"})",
-        prefix ? R"(, {"type": "Strip", "content": " ", "start": 1, "stop": 0})" : "", "]}}");
+    return format_text(
+        R"({{"normalizer": null, "added_tokens": [], "model": {}, "pre_tokenizer": )"
+        R"({{"type": "Metaspace", "replacement": "\u2581", "split": false, )"
+        R"("prepend_scheme": "{}"}}, "decoder": {{"type": "Sequence", "decoders": )"
+        R"([{{"type": "Replace", "pattern": {{"String": "\u2581"}}, "content": " )"
+        R"("}},{{"type": "ByteFallback"}}, {{"type": "Fuse"}}{}]}}}})",
+        model(true), scheme,
+        prefix ? R"(, {"type": "Strip", "content": " ", "start": 1, "stop": 0})" : "");
 }
 
 std::string gpt2_parts(bool prefix) {
-    return concat(R"({"normalizer": null, "added_tokens": [], "model": )", model(false),
-                  R"(, "decoder": )", byte_level(true, true), R"(, "pre_tokenizer": )",
-                  byte_level(prefix, true), "}");
+    return format_text(R"({{"normalizer": null, "added_tokens": [], "model": {}, "decoder": {}, )"
+                       R"("pre_tokenizer": {}}})",
+                       model(false), byte_level(true, true), byte_level(prefix, true));
 }
 
 std::string qwen2_parts(bool prefix) {
     const std::string pattern = to_json(Value(std::string(pattern_of(Scanner::one_digit))));
-    return concat(R"({"normalizer": {"type": "NFC"}, "added_tokens": [], "model": )", model(false),
-                  R"(, "decoder": )", byte_level(true, true),
-                  R"(, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split",)",
-                  R"( "behavior": "Isolated", "invert": false, "pattern": {"Regex": )", pattern,
-                  "}}, ", byte_level(prefix, false), "]}}");
+    return format_text(R"({{"normalizer": {{"type": "NFC"}}, "added_tokens": [], "model": {}, )"
+                       R"("decoder": {}, "pre_tokenizer": {{"type": "Sequence", "pretokenizers": )"
+                       R"([{{"type": "Split", "behavior": "Isolated", "invert": false, )"
+                       R"("pattern": {{"Regex": {}}}}}, {}]}}}})",
+                       model(false), byte_level(true, true), pattern, byte_level(prefix, false));
 }
 
 }  // namespace

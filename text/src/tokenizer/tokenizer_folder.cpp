@@ -19,13 +19,15 @@ Failure no_tokenizer_in(const fs::path& folder) {
     for (const auto* name : {"tokenizer.model", "vocab.json", "vocab.txt"})
         if (found.empty() && file_exists(folder / name)) found = name;
     if (found.empty())
-        return {ExitCode::missing_input, concat(folder.string(), ": holds no tokenizer.json")};
-    return {ExitCode::bad_data,
-            concat(folder.string(), ": holds ", found,
-                   " and no tokenizer.json, the only format that is read; write one: python -c "
-                   "\"import sys, transformers as t; a = sys.argv[1]; t.AutoTokenizer"
-                   ".from_pretrained(a).backend_tokenizer.save(a + '/tokenizer.json')\" ",
-                   shell_word(folder.string()))};
+        return {ExitCode::missing_input,
+                format_text("{}: holds no tokenizer.json", folder.string())};
+    return {
+        ExitCode::bad_data,
+        format_text(
+            "{}: holds {} and no tokenizer.json, the only format that is read; write one: python "
+            "-c \"import sys, transformers as t; a = sys.argv[1]; "
+            "t.AutoTokenizer.from_pretrained(a).backend_tokenizer.save(a + '/tokenizer.json')\" {}",
+            folder.string(), found, shell_word(folder.string()))};
 }
 
 class FolderReader {
@@ -72,7 +74,8 @@ private:
         for (const char* const key :
              {"split_special_tokens", "fix_mistral_regex",
               "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"})
-            if (is_true(key)) refuse(config_file_, concat("\"", key, "\": true is not supported"));
+            if (is_true(key))
+                refuse(config_file_, format_text("\"{}\": true is not supported", key));
         if (config_.find("auto_map") != nullptr)
             refuse(config_file_,
                    "\"auto_map\": tokenizers with Python code of their own are not supported");
@@ -89,7 +92,8 @@ private:
         clues.mentions_byte_level = content.find("\"ByteLevel\"") != std::string::npos;
         const TokenizerClass chosen = choose_class(clues);
         if (!chosen.is_supported)
-            refuse(config_file_, concat("\"tokenizer_class\" ", chosen.name, " is not supported"));
+            refuse(config_file_,
+                   format_text("\"tokenizer_class\" {} is not supported", chosen.name));
         return chosen;
     }
 

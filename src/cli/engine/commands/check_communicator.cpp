@@ -74,8 +74,8 @@ public:
 private:
     void expect(const char* operation, const at::Tensor& got, const at::Tensor& wanted) {
         if (!got.equal(wanted))
-            wrong_.push_back(concat(operation, " over ", name_, " gave wrong numbers of type ",
-                                    options_.dtype().name()));
+            wrong_.push_back(format_text("{} over {} gave wrong numbers of type {}", operation,
+                                         name_, options_.dtype().name()));
     }
 
     std::string name_;

@@ -20,6 +20,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/write_rate.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/job/slurm.hpp"
 #include "ringshard/plan/devices.hpp"
 
@@ -66,8 +67,9 @@ void print_host(const device::Host& host, const std::string& memory, int64_t num
 comm::Agreed<std::string> describe_gemms(const comm::Group& world) {
     const auto gemms = comm::agreed(world, ops::Gemms::open());
     if (!gemms) return gemms.failure();
-    return concat("matrix products on the CPU\n  ", empty_table(gemms.value(), 0).libraries, " on ",
-                  gemms.value().processor().description(), '\n');
+    return format_text("matrix products on the CPU\n  {} on {}\n",
+                       empty_table(gemms.value(), 0).libraries,
+                       gemms.value().processor().description());
 }
 
 // Returns a finding if at::parallel_for uses fewer threads than it has.
@@ -79,8 +81,9 @@ std::vector<std::string> check_threads() {
     });
     const size_t distinct = std::set(workers.begin(), workers.end()).size();
     if (promised < 2 || distinct >= 2) return {};
-    return {concat("the computation runs on one thread where ", promised,
-                   " were promised: is OpenMP switched off?")};
+    return {format_text(
+        "the computation runs on one thread where {} were promised: is OpenMP switched off?",
+        promised)};
 }
 
 // Returns the findings of all ranks, each once. Collective over the world.
@@ -143,7 +146,7 @@ std::optional<comm::AgreedFailure> measure_into(const std::string& file,
     const plan::Device device = plan::mean_of_all(measured.value(), world);
     std::optional<Failure> failure;
     if (world.is_root()) failure = write_file_atomically(file, to_text(device));
-    if (failure) failure->message = concat("measure = ", file, ": ", failure->message);
+    if (failure) failure->message = format_text("measure = {}: {}", file, failure->message);
     return comm::first_failure(world, failure);
 }
 

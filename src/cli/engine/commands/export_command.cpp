@@ -13,6 +13,7 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/merge_adapters.hpp"
@@ -37,9 +38,7 @@ struct Args {
 
 Expected<Args> parse_args(const config::Settings& settings) {
     const config::ModelSettings& model = settings.values.model;
-    const auto refuse = [](const auto&... what) {
-        return Failure{ExitCode::settings, concat(what...)};
-    };
+    const auto refuse = [](const std::string& what) { return Failure{ExitCode::settings, what}; };
     if (model.checkpoint.empty())
         return Failure{ExitCode::usage,
                        "name what to export: trainer export CHECKPOINT --output_dir FOLDER"};
@@ -47,11 +46,13 @@ Expected<Args> parse_args(const config::Settings& settings) {
         return refuse("output_dir is not set: name the folder for the model");
     const auto type = model::read_export_type(model.dtype);
     if (!type)
-        return refuse("dtype = ", model.dtype, ": a model is written as float32 or bfloat16");
+        return refuse(
+            format_text("dtype = {}: a model is written as float32 or bfloat16", model.dtype));
     const auto shard_size = read_bytes(model.max_shard_size);
     if (!shard_size)
-        return refuse("max_shard_size = ", model.max_shard_size,
-                      ": must be a size as 5GB, 200MB or a number of bytes");
+        return refuse(
+            format_text("max_shard_size = {}: must be a size as 5GB, 200MB or a number of bytes",
+                        model.max_shard_size));
     const fs::path written = fs::path(model.checkpoint).lexically_normal();
     return Args{written.has_filename() ? written : written.parent_path(),
                 settings.values.run.output_dir,
@@ -64,12 +65,14 @@ Expected<std::vector<std::string>> find_candidates(const fs::path& source,
                                                    std::vector<std::string>& damaged) {
     if (!folder_exists(source))
         return Failure{ExitCode::missing_input,
-                       concat("checkpoint = ", source.string(), ": there is no such folder")};
+                       format_text("checkpoint = {}: there is no such folder", source.string())};
     const std::string name = source.filename();
     if (name.starts_with("checkpoint-") && name.find(".tmp-") != std::string::npos)
-        return Failure{ExitCode::bad_data, concat("checkpoint = ", source.string(),
-                                                  ": it was never finished; finished ones are "
-                                                  "named checkpoint-<step>")};
+        return Failure{
+            ExitCode::bad_data,
+            format_text(
+                "checkpoint = {}: it was never finished; finished ones are named checkpoint-<step>",
+                source.string())};
     if (name.starts_with("checkpoint-") || file_exists(source / "manifest.json"))
         return std::vector{source.string()};
     std::vector<std::string> found;
@@ -79,8 +82,9 @@ Expected<std::vector<std::string>> find_candidates(const fs::path& source,
     if (!found.empty() || !damaged.empty()) return found;
     return Failure{
         ExitCode::bad_data,
-        concat("checkpoint = ", source.string(),
-               ": is neither the folder of a checkpoint nor that of a run that has one")};
+        format_text(
+            "checkpoint = {}: is neither the folder of a checkpoint nor that of a run that has one",
+            source.string())};
 }
 
 // Returns the first candidate whose weights are undamaged. Collective over the world.
@@ -111,9 +115,9 @@ comm::Agreed<checkpoint::Checkpoint> choose_checkpoint(const comm::Group& world,
         if (world.is_root()) damaged.push_back(checked.failure().message());
     }
     if (world.is_root())
-        failure = Failure{ExitCode::bad_data,
-                          concat(source.string(), ": no checkpoint of this run is good:\n  ",
-                                 join(damaged, "\n  "))};
+        failure =
+            Failure{ExitCode::bad_data, format_text("{}: no checkpoint of this run is good:\n  {}",
+                                                    source.string(), join(damaged, "\n  "))};
     return *comm::first_failure(world, failure);
 }
 
@@ -177,14 +181,14 @@ std::optional<Failure> apply(std::optional<model::LoraConfig>& adapters, StoredJ
     if (!joint.names.empty())
         return Failure{
             ExitCode::settings,
-            concat("merge: ", checkpoint.string(), " holds the adapters ", join(joint.names, ", "),
-                   ", and each of them makes another model; export them without merge, "
-                   "and merge one of them with PEFT")};
+            format_text("merge: {} holds the adapters {}, and each of them makes another model; "
+                        "export them without merge, and merge one of them with PEFT",
+                        checkpoint.string(), join(joint.names, ", "))};
     if (adapters) return model::add_adapters(spec, *adapters);
     if (!merges) return std::nullopt;
     return Failure{ExitCode::settings,
-                   concat("merge: ", checkpoint.string(),
-                          " holds a whole model and no adapters; leave it out")};
+                   format_text("merge: {} holds a whole model and no adapters; leave it out",
+                               checkpoint.string())};
 }
 
 // The form in which a run held its frozen matrices.
@@ -240,8 +244,9 @@ std::optional<comm::AgreedFailure> write_joint(const StoredJointAdapters& joint,
 std::optional<Failure> check_apart(const fs::path& checkpoint, const fs::path& folder) {
     std::error_code ignored;
     if (!fs::equivalent(checkpoint, folder, ignored)) return std::nullopt;
-    return Failure{ExitCode::settings, concat("output_dir = ", folder.string(),
-                                              ": is the checkpoint itself; name another folder")};
+    return Failure{ExitCode::settings,
+                   format_text("output_dir = {}: is the checkpoint itself; name another folder",
+                               folder.string())};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/random_model.hpp"

@@ -30,8 +30,8 @@ using nlohmann::ordered_json;
 std::string bytes(int64_t count) { return human_bytes(static_cast<double>(count)); }
 
 std::string describe(const plan::Shortage& shortage) {
-    return concat(shortage.of, ": ", human_bytes(shortage.needed), " where there are ",
-                  human_bytes(shortage.there));
+    return format_text("{}: {} where there are {}", shortage.of, human_bytes(shortage.needed),
+                       human_bytes(shortage.there));
 }
 
 struct PlannedModel {
@@ -84,9 +84,11 @@ std::optional<Failure> check_fp8(const config::TrainingSettings& training,
                                  const model::ModelSpec& spec, const plan::Device& device) {
     if (!training.has_fp8()) return std::nullopt;
     if (device.fp8_products == 0)
-        return Failure{ExitCode::settings,
-                       concat("mixed_precision = fp8: ", device.name,
-                              " has no products in FP8; plan with bf16, or with h100-80")};
+        return Failure{
+            ExitCode::settings,
+            format_text(
+                "mixed_precision = fp8: {} has no products in FP8; plan with bf16, or with h100-80",
+                device.name)};
     const auto text = model::describe_fp8(spec, training);
     return text ? std::nullopt : std::optional(text.failure());
 }
@@ -99,7 +101,7 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
               << answer.row_length << " tokens at a time"
               << (context.args.documents > 1
-                      ? concat(", ", context.args.documents, " documents in each")
+                      ? format_text(", {} documents in each", context.args.documents)
                       : "")
               << '\n'
               << (context.settings.values.training.activations_kept().is_automatic()
@@ -143,7 +145,7 @@ void print_cures(const std::vector<Suggestion>& cures) {
                      "a smaller batch\n";
         return;
     }
-    std::cout << "what makes it fit:\n";
+    std::cout << "settings that make it fit:\n";
     for (const Suggestion& cure : cures)
         std::cout << "  " << cure.flags << ": " << bytes(cure.answer.held) << '\n';
 }
@@ -176,14 +178,24 @@ Expected<Planner::Longest> ask(const Planner& planner, const PlanContext& contex
     return Planner::Longest{std::move(answer).value(), {}};
 }
 
-// Returns the bytes that a rank holds at most if its experts get all rows of the ranks with which
-// it shares the experts; nothing if it has all experts.
+// In how many parts a rank, or several, take the experts of a block.
+int64_t parts_of_experts(const Answer& answer, const PlanContext& context,
+                         const model::ModelSpec& spec) {
+    const mesh::Cuts cuts = mesh::cuts_of(context.settings.values.parallel);
+    return model::gathers_slices(answer.shape, cuts) ? model::most_slices_of_experts(spec)
+                                                     : answer.shape.experts;
+}
+
+// Returns the bytes that a rank holds at most if one part of the experts gets all rows: those of
+// this rank, of all ranks that share them, or one of the slices in which it gathers them. Nothing
+// if there is one part.
 std::optional<int64_t> held_if_uneven(const Answer& answer, const Planner& planner,
                                       const PlanContext& context, const model::ModelSpec& spec) {
-    if (answer.shape.experts == 1) return std::nullopt;
+    const int64_t parts = parts_of_experts(answer, context, spec);
+    if (parts == 1) return std::nullopt;
     config::Settings settings = context.settings;
     settings.values.training.activation_policy = answer.policies;
-    const model::ModelSpec uneven = plan::with_uneven_rows(spec, answer.shape.experts);
+    const model::ModelSpec uneven = plan::with_uneven_rows(spec, parts);
     return planner.of(uneven).answer(settings, answer.shape, answer.row_length).held;
 }
 
@@ -203,10 +215,13 @@ int tell_answer(const Planner& planner, const PlanContext& context, const Planne
     }
     print(answer, context, model.spec, device);
     if (uneven)
-        std::cout << "the experts get equally many rows in this plan; a rank whose experts get all "
-                     "rows of the "
-                  << answer.shape.experts << " ranks that share them holds at most "
-                  << bytes(*uneven) << '\n';
+        std::cout << "the experts get equally many rows in this plan; a rank "
+                  << (answer.shape.experts > 1
+                          ? format_text(
+                                "whose experts get all rows of the {} ranks that share them",
+                                answer.shape.experts)
+                          : std::string("that gathers experts which get all its rows together"))
+                  << " holds at most " << bytes(*uneven) << '\n';
     if (model.passed_bytes > 0)
         std::cout << "every model that is written holds " << bytes(model.passed_bytes)
                   << " of other tensors than the text model's, of which each rank copies its part, "

@@ -4,6 +4,7 @@
 
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/device/host.hpp"
 #include "run_data.hpp"

@@ -15,6 +15,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/score_file.hpp"
 #include "ringshard/model/fp8_products.hpp"
 #include "ringshard/train/scorer.hpp"
@@ -58,13 +59,13 @@ std::optional<Failure> make_folder(const config::Settings& settings) {
     fs::create_directories(folder, error);
     if (error)
         return Failure{ExitCode::io,
-                       concat("output_dir = ", folder.string(), ": ", error.message())};
+                       format_text("output_dir = {}: {}", folder.string(), error.message())};
     for (const fs::path& entry : folder_entries(folder, error))
         if (entry.filename().string().starts_with("part-") && entry.extension() == ".parquet")
-            return Failure{
-                ExitCode::settings,
-                concat("output_dir = ", folder.string(), ": holds ", entry.filename().string(),
-                       " already; name another folder, or remove the scores in it")};
+            return Failure{ExitCode::settings,
+                           format_text("output_dir = {}: holds {} already; name another folder, or "
+                                       "remove the scores in it",
+                                       folder.string(), entry.filename().string())};
     remove_unfinished(folder, [](const std::string& name) { return name.starts_with("part-"); });
     return std::nullopt;
 }
@@ -89,8 +90,9 @@ model::ModelSpec freeze_everything(model::ModelSpec spec) {
 shard::Zero make_weights(const config::Config& config, const model::ModelSpec& spec,
                          const mesh::Mesh& mesh) {
     const bool computes_bf16 = config.training.computes_in_bf16();
-    return {model::make_units(spec, mesh.shape().zero(), mesh.shape().experts),
-            mesh::cuts_of(config.parallel),
+    const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
+    return {model::make_units(spec, mesh.shape(), cuts),
+            cuts,
             {computes_bf16 ? at::kBFloat16 : at::kFloat, at::kFloat},
             mesh};
 }
@@ -171,13 +173,15 @@ MaybeFailure score(const CommandContext& given) {
     if (spec.vocabulary != spec.stored_vocabulary)
         return comm::found_by_all(
             {ExitCode::settings,
-             concat("added_tokens, chat_template_path: the vocabulary would have ", spec.vocabulary,
-                    " rows, and the model's files have ", spec.stored_vocabulary,
-                    "; leave them out, or score a model that was trained with them")});
+             format_text("added_tokens, chat_template_path: the vocabulary would have {} rows, and "
+                         "the model's files have {}; leave them out, or score a model that was "
+                         "trained with them",
+                         spec.vocabulary, spec.stored_vocabulary)});
     if (const int64_t top_k = settings.values.evaluation.top_k; top_k > spec.vocabulary)
         return comm::found_by_all(
-            {ExitCode::settings, concat("top_k = ", top_k, ": the model's vocabulary has only ",
-                                        spec.vocabulary, " tokens")});
+            {ExitCode::settings,
+             format_text("top_k = {}: the model's vocabulary has only {} tokens", top_k,
+                         spec.vocabulary)});
     if (const auto failure = report_fp8(context, spec)) return failure;
     const auto gemms = choose_gemms(context, placement, spec);
     if (!gemms) return gemms.failure();

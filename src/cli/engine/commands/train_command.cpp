@@ -18,6 +18,7 @@
 #include "placement.hpp"
 #include "report_fp8.hpp"
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"

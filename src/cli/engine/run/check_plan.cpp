@@ -52,8 +52,8 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
     std::vector<std::string> words;
     for (const Suggestion& cure : cures)
         words.push_back(
-            concat(cure.flags, " (", bytes(static_cast<double>(cure.answer.held)), ")"));
-    return "what makes it fit: " + join(words, ", ");
+            format_text("{} ({})", cure.flags, bytes(static_cast<double>(cure.answer.held))));
+    return "settings that make it fit: " + join(words, ", ");
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
     const std::string asked_at = context.settings.origin_of("activation_policy").place;
     config::Settings settings =
         context.settings.with("activation_policy", chosen.value(), config::OptionTable());
-    settings.given.at("activation_policy").origin.place = concat("auto [", asked_at, "]");
+    settings.given.at("activation_policy").origin.place = format_text("auto [{}]", asked_at);
     return settings;
 }
 
@@ -100,11 +100,11 @@ comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement&
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
                   << '\n';
         if (held > tolerance * device.memory_bytes) {
-            const std::string what =
-                concat("a step takes ", bytes(held), " of a rank (at: ", answer.plan.peak_at, ", ",
-                       answer.num_rows, answer.num_rows == 1 ? " row of " : " rows of ",
-                       answer.row_length, " tokens), and there are ", bytes(device.memory_bytes),
-                       "; ", tell_cures(planner.cures(settings, answer.row_length)));
+            const std::string what = format_text(
+                "a step takes {} of a rank (at: {}, {}{}{} tokens), and there are {}; {}",
+                bytes(held), answer.plan.peak_at, answer.num_rows,
+                answer.num_rows == 1 ? " row of " : " rows of ", answer.row_length,
+                bytes(device.memory_bytes), tell_cures(planner.cures(settings, answer.row_length)));
             if (context.settings.values.run.ignore_plan)
                 std::cerr << "warning: " << what << '\n';
             else

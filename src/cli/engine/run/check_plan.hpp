@@ -20,9 +20,9 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const model::ModelSpec& spec, const RunData& data,
                                                int64_t free_host_memory);
 
-// Tells what a step will take of the longest rows, before anything large is held; fails where that
-// is more than there is, with what would help. Returns the bytes of a rank's activations that are
-// offloaded. `free_host_memory`: bytes. Collective over the world.
+// Reports the memory of a step with the longest rows, before anything large is allocated; fails
+// where that is more than there is, with what would help. Returns the bytes of a rank's activations
+// that are offloaded. `free_host_memory`: bytes. Collective over the world.
 comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement& placement,
                                  const model::ModelSpec& spec, const RunData& data,
                                  int64_t free_host_memory);

@@ -14,10 +14,9 @@ std::optional<Failure> refuse_unfinished_run(const std::filesystem::path& folder
     const auto valid = checkpoint::valid_checkpoints(folder, damaged);
     if (!valid || valid.value().empty()) return std::nullopt;
     return Failure{ExitCode::missing_input,
-                   concat(setting, " = ", folder.string(),
-                          ": is the folder of a run that has not written its model yet; its newest "
-                          "checkpoint can be named as a model: ",
-                          valid.value().front().folder.string())};
+                   format_text("{} = {}: is the folder of a run that has not written its model "
+                               "yet; its newest checkpoint can be named as a model: {}",
+                               setting, folder.string(), valid.value().front().folder.string())};
 }
 
 }  // namespace ringshard::cli

@@ -12,6 +12,7 @@
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/model/operations.hpp"
 
@@ -103,7 +104,7 @@ AutomaticChoice choose_automatically(const CommandContext& context, const ops::G
     if (!former.products.empty()) choice.chosen_by = "as in run.json of output_dir";
     if (fastest.empty()) return choice;
     choice.chosen_by =
-        concat("timed in ", std::llround(milliseconds), " ms, kept in ", file.string());
+        format_text("timed in {} ms, kept in {}", std::llround(milliseconds), file.string());
     if (const auto failure = write_file_atomically(file, to_json(cache)))
         std::cerr << "warning: the next run times matrix products again: data_cache_dir: "
                   << failure->message << '\n';
@@ -142,8 +143,8 @@ std::optional<Failure> take_named_gemm(ops::Gemms& gemms, config::CpuGemm named,
                                        at::ScalarType type, const std::string& origin) {
     const auto failure = [&](const std::string& why) {
         return Failure{ExitCode::settings,
-                       concat("cpu_gemm = ", to_text(named), " [", origin, "]: ", why,
-                              "; take one of ", join(names_of(gemms), ", "), ", or auto")};
+                       format_text("cpu_gemm = {} [{}]: {}; take one of {}, or auto",
+                                   to_text(named), origin, why, join(names_of(gemms), ", "))};
     };
     ops::GemmBackend* backend = gemms.find(to_text(named));
     if (backend == nullptr)
@@ -152,7 +153,8 @@ std::optional<Failure> take_named_gemm(ops::Gemms& gemms, config::CpuGemm named,
                              "installed)"
                            : "the LibTorch of this build has no MKL");
     if (!backend->serves(type))
-        return failure(concat("it has no products of bf16 for ", gemms.processor().description()));
+        return failure(
+            format_text("it has no products of bf16 for {}", gemms.processor().description()));
     gemms.choose_for_all(*backend);
     return std::nullopt;
 }
@@ -170,25 +172,24 @@ std::optional<comm::AgreedFailure> take_choice_of_root(const comm::Group& world,
         if (backend != nullptr && backend->serves(kinds[i].type))
             gemms.choose(kinds[i], *backend);
         else
-            failure =
-                Failure{ExitCode::settings, concat("cpu_gemm = auto: rank 0 takes ", chosen[i],
-                                                   ", which has no products of bf16 for ",
-                                                   gemms.processor().description(),
-                                                   "; cpu_gemm = aten serves "
-                                                   "every processor of this job")};
+            failure = Failure{
+                ExitCode::settings,
+                format_text("cpu_gemm = auto: rank 0 takes {}, which has no products of bf16 for "
+                            "{}; cpu_gemm = aten serves every processor of this job",
+                            chosen[i], gemms.processor().description())};
     }
     return comm::first_failure(world, failure);
 }
 
 std::string name_of(const GemmKind& kind) {
-    return concat(ops::to_text(kind.pass), kind.type == at::kBFloat16 ? " bf16 " : " fp32 ",
-                  kind.out, 'x', kind.in);
+    return format_text("{}{}{}x{}", ops::to_text(kind.pass),
+                       kind.type == at::kBFloat16 ? " bf16 " : " fp32 ", kind.out, kind.in);
 }
 
 GemmTable empty_table(const ops::Gemms& gemms, int64_t threads) {
     std::vector<std::string> libraries;
     for (const auto& backend : gemms.backends())
-        libraries.push_back(concat(backend->name(), ' ', backend->version()));
+        libraries.push_back(format_text("{} {}", backend->name(), backend->version()));
     return {gemms.processor().description(), join(libraries, ", "), threads, {}};
 }
 
@@ -232,21 +233,21 @@ std::filesystem::path gemm_cache_file(const std::filesystem::path& folder, const
     std::string name = lower_case(table.processor);
     std::ranges::replace_if(
         name, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
-    return folder / concat("cpu-gemm-", name, "-threads-", table.threads, ".json");
+    return folder / format_text("cpu-gemm-{}-threads-{}.json", name, table.threads);
 }
 
 std::string read_gemm_cache(const std::filesystem::path& file, GemmTable& table) {
     if (!file_exists(file)) return {};
     const auto made_again = [&](const std::string& why) {
-        return concat(file.string(), ' ', why, "; matrix products are timed again");
+        return format_text("{} {}; matrix products are timed again", file.string(), why);
     };
     const auto text = read_file(file);
     if (!text) return made_again("cannot be read");
     const auto read = parse_table(*text);
     if (!read) return made_again(read.failure().message);
     if (read.value().processor != table.processor)
-        return made_again(concat("was made on another processor (", read.value().processor,
-                                 "; this one is ", table.processor, ")"));
+        return made_again(format_text("was made on another processor ({}; this one is {})",
+                                      read.value().processor, table.processor));
     if (read.value().threads != table.threads) return made_again("is of another number of threads");
     if (read.value().libraries == table.libraries) table.products = read.value().products;
     return {};
@@ -259,8 +260,9 @@ comm::Agreed<ChosenGemms> choose_gemms(const CommandContext& context, const Plac
     if (placement.device.is_cuda()) {
         if (run.cpu_gemm != config::CpuGemm::automatic)
             return comm::found_by_all(
-                {ExitCode::settings, concat("cpu_gemm = ", to_text(run.cpu_gemm), " [", origin,
-                                            "]: this run computes on GPUs; leave it out")});
+                {ExitCode::settings,
+                 format_text("cpu_gemm = {} [{}]: this run computes on GPUs; leave it out",
+                             to_text(run.cpu_gemm), origin)});
         return ChosenGemms{{}, "null"};
     }
     auto opened = comm::agreed(context.world, ops::Gemms::open());
@@ -272,7 +274,7 @@ comm::Agreed<ChosenGemms> choose_gemms(const CommandContext& context, const Plac
         const auto failure =
             take_named_gemm(gemms, run.cpu_gemm, compute_type(context.settings.values), origin);
         if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
-        chosen_by = concat("cpu_gemm = ", to_text(run.cpu_gemm));
+        chosen_by = format_text("cpu_gemm = {}", to_text(run.cpu_gemm));
     } else {
         AutomaticChoice choice;
         if (context.world.is_root() && run.full_determinism)

@@ -10,9 +10,13 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/ops/gemm.hpp"
 
+namespace ringshard::config {
+struct Config;
+}
+
 namespace ringshard::cli {
 
-// Which library makes which matrix products of a run.
+// Chooses the library for each matrix product of a run.
 struct ChosenGemms {
     ops::Gemms gemms;
     std::string record;  // JSON for run.json, on rank 0; "null" without products on the CPU
@@ -42,7 +46,7 @@ struct GemmTable {
 };
 GemmTable empty_table(const ops::Gemms& gemms, int64_t threads);
 std::string to_json(const GemmTable& table);
-// A failure says what is wrong with the text.
+// Fails with the place and the rule that the text breaks.
 Expected<GemmTable> parse_table(const std::string& text);
 std::string name_of(const ops::GemmKind& kind);
 

@@ -7,6 +7,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 
 namespace ringshard::cli {
@@ -20,7 +21,7 @@ Expected<EvalPrompts> read_on_root(const config::Config& config, const HubCache&
     const std::string& file = config.evaluation.eval_prompts;
     if (!file_exists(file))
         return Failure{ExitCode::missing_input,
-                       concat("eval_prompts = ", file, ": there is no such file")};
+                       format_text("eval_prompts = {}: there is no such file", file)};
     const auto format = data::format_settings(config, hub);
     if (!format) return format.failure();
     auto tools = data::TextTools::load(format.value(), data::TextTools::Template::if_there);
@@ -35,8 +36,9 @@ Expected<EvalPrompts> read_on_root(const config::Config& config, const HubCache&
         if (const int32_t largest = *std::ranges::max_element(prompt.tokens);
             largest >= spec.vocabulary)
             return Failure{ExitCode::bad_data,
-                           concat("eval_prompts = ", file, ": a prompt has the token ", largest,
-                                  ", and the model's vocabulary has only ", spec.vocabulary)};
+                           format_text("eval_prompts = {}: a prompt has the token {}, and the "
+                                       "model's vocabulary has only {}",
+                                       file, largest, spec.vocabulary)};
     return read;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/data/text_tools.hpp"
 
@@ -68,7 +69,7 @@ std::optional<Failure> adopt_tokens(const std::vector<std::pair<int32_t, text::A
     auto tokenizer = text::read_json(files["tokenizer.json"]);
     if (!tokenizer)
         return Failure{ExitCode::bad_data,
-                       concat("tokenizer.json: is not JSON: ", tokenizer.failure().message)};
+                       format_text("tokenizer.json: is not JSON: {}", tokenizer.failure().message)};
     const text::Value* const there = tokenizer.value().find("added_tokens");
     text::Value::List list;
     if (there != nullptr && there->list() != nullptr) list = *there->list();

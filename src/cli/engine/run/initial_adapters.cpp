@@ -19,9 +19,10 @@ comm::Agreed<model::InitialAdapter> open_of(const checkpoint::Checkpoint& checkp
     if (then == checkpoint.state.texts.end() || then->second != initial.value().hash())
         return comm::found_by_all(
             {ExitCode::bad_data,
-             concat(folder.string(), ": holds other numbers than when ", checkpoint.folder.string(),
-                    " was made, and its adapters have no meaning with them; put the folder of that "
-                    "run beside its checkpoints, or begin another run")});
+             format_text("{}: holds other numbers than when {} was made, and its adapters have no "
+                         "meaning with them; put the folder of that run beside its checkpoints, or "
+                         "begin another run",
+                         folder.string(), checkpoint.folder.string())});
     return initial;
 }
 
@@ -33,7 +34,8 @@ std::optional<Failure> copy_folder(const fs::path& from, const fs::path& to) {
         const fs::path unfinished = to / (name + work_mark());
         if (!error) fs::copy_file(from / name, unfinished, error);
         if (error)
-            return Failure{ExitCode::io, concat((to / name).string(), ": ", error.message())};
+            return Failure{ExitCode::io,
+                           format_text("{}: {}", (to / name).string(), error.message())};
         if (auto failure = rename_atomically(unfinished, to / name)) return failure;
     }
     return flush_folder(to);

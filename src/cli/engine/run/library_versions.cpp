@@ -27,10 +27,10 @@ std::string mpi_version() {
 std::vector<std::pair<std::string, std::string>> library_versions() {
     const unsigned hwloc = hwloc_get_api_version();
     return {{"Ringshard",
-             concat(version::program, " (", version::build_type, ", ", version::compiler, ")")},
+             format_text("{} ({}, {})", version::program, version::build_type, version::compiler)},
             {"LibTorch", TORCH_VERSION},
             {"MPI", mpi_version()},
-            {"hwloc", concat(hwloc >> 16, '.', (hwloc >> 8) & 0xff)},
+            {"hwloc", format_text("{}.{}", hwloc >> 16, (hwloc >> 8) & 0xff)},
             {"GPU", device::describe_gpu_libraries()}};
 }
 

@@ -47,7 +47,7 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::Mes
                    training.gradient_accumulation_steps);
     std::vector<std::string> sizes;
     for (const data::Rows* rows : data.all_training())
-        sizes.push_back(concat(rows->size(), " rows of ", rows->totals().tokens, " tokens"));
+        sizes.push_back(format_text("{} rows of {} tokens", rows->size(), rows->totals().tokens));
     fingerprint["the data"] = join(sizes, ", ");
     return fingerprint;
 }
@@ -76,8 +76,8 @@ std::vector<std::string> differences(const std::string& then, const LossFingerpr
         const std::string value = given == now.end() ? "" : given->second;
         const auto shown = [](const std::string& text) { return text.empty() ? "not set" : text; };
         if (before != value)
-            found.push_back(concat(name, ": ", shown(before), " ", then_word, ", ", shown(value),
-                                   " ", now_word));
+            found.push_back(format_text("{}: {} {}, {} {}", name, shown(before), then_word,
+                                        shown(value), now_word));
     }
     return found;
 }
@@ -88,13 +88,13 @@ std::optional<Failure> check_fingerprint(const checkpoint::Checkpoint& checkpoin
     if (allow_changed || found == checkpoint.state.texts.end()) return std::nullopt;
     const std::vector<std::string> changed = differences(found->second, now, "then", "now");
     if (changed.empty()) return std::nullopt;
-    return Failure{ExitCode::settings,
-                   concat(checkpoint.folder.string(),
-                          ": was made with other settings, and the curve would not go on as it "
-                          "began:\n  ",
-                          join(changed, "\n  "),
-                          "\nGive the settings of then, name another output_dir, or say "
-                          "--allow_changed to go on with those of now")};
+    return Failure{
+        ExitCode::settings,
+        format_text("{}: was made with other settings, and the curve would not go on as it began:\n"
+                    "  {}\n"
+                    "Give the settings of then, name another output_dir, or say --allow_changed to "
+                    "go on with those of now",
+                    checkpoint.folder.string(), join(changed, "\n  "))};
 }
 
 }  // namespace ringshard::cli

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "ringshard/checkpoint/checkpoint.hpp"
-#include "ringshard/config/settings.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
 #include "run_data.hpp"
+
+namespace ringshard::config {
+class Settings;
+}
 
 namespace ringshard::cli {
 

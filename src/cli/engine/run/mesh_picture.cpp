@@ -45,20 +45,20 @@ std::string describe_step(const mesh::MeshShape& shape, const config::Config& co
     const auto& training = config.training;
     const int64_t batch =
         training.per_device_train_batch_size * shape.data() * training.gradient_accumulation_steps;
-    std::string lines =
-        concat("effective batch ", batch, " rows = ", training.per_device_train_batch_size,
-               " per device x ", shape.data(), " data ranks x ",
-               training.gradient_accumulation_steps, " accumulation\n");
+    std::string lines = format_text(
+        "effective batch {} rows = {} per device x {} data ranks x {} accumulation\n", batch,
+        training.per_device_train_batch_size, shape.data(), training.gradient_accumulation_steps);
     if (shape.sequence() > 1)
-        lines +=
-            concat("every ", shape.sequence(), " ranks share one batch (cp_size ", shape.ring,
-                   " x sp_size ", shape.ulysses, "), so there are fewer data ranks than devices\n");
+        lines += format_text(
+            "every {} ranks share one batch (cp_size {} x sp_size {}), so there are fewer data "
+            "ranks than devices\n",
+            shape.sequence(), shape.ring, shape.ulysses);
     if (config.data.max_length)
-        lines += concat("at most ", batch * *config.data.max_length,
-                        " tokens per step (max_length ", *config.data.max_length, ")\n");
+        lines += format_text("at most {} tokens per step (max_length {})\n",
+                             batch * *config.data.max_length, *config.data.max_length);
     const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
-    lines +=
-        concat(cuts.any() ? concat("over ", shape.zero(), " ranks ") : "", to_text(cuts), "\n");
+    lines += format_text("{}{}\n", cuts.any() ? format_text("over {} ranks ", shape.zero()) : "",
+                         to_text(cuts));
     return lines;
 }
 

@@ -26,8 +26,8 @@ struct Source {
         name = is_on_hub ? setting : folder.filename().string();
     }
     std::string link(const char* folder) const {
-        return is_on_hub ? concat("[", name, "](https://huggingface.co/", folder, name, ")")
-                         : concat("`", name, "`");
+        return is_on_hub ? format_text("[{}](https://huggingface.co/{}{})", name, folder, name)
+                         : format_text("`{}`", name);
     }
     bool is_on_hub;
     std::string name;
@@ -43,22 +43,36 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
     const Source data(config.data.dataset_name);
     const std::string name = Source(std::filesystem::absolute(config.run.output_dir)).name;
     std::string card = "---\n";
-    if (model.is_on_hub) card += concat("base_model: ", quoted(model.name), "\n");
-    if (data.is_on_hub) card += concat("datasets:\n- ", quoted(data.name), "\n");
-    card += concat("library_name: ", is_adapter ? "peft" : "transformers",
-                   "\nmodel_name: ", quoted(name), "\ntags:\n- sft\n- ringshard\n---\n\n", mark,
-                   "\n\n# ", name, "\n\n", is_adapter ? "An adapter of " : "", model.link(""),
-                   " after supervised fine-tuning");
-    card += data.name.empty() ? "" : concat(" on ", data.link("datasets/"));
-    card += concat(", with Ringshard ", version::program,
-                   ".\n\n## Use\n\n```python\nfrom transformers import pipeline\n\n"
-                   "generator = pipeline(\"text-generation\", model=",
-                   quoted(name),
-                   ")\nprint(generator([{\"role\": \"user\", \"content\": \"What is a ring?\"}], "
-                   "max_new_tokens=128)[0][\"generated_text\"])\n```\n\n"
-                   "## Training\n\n| setting | value |\n|---|---|\n");
+    if (model.is_on_hub) card += format_text("base_model: {}\n", quoted(model.name));
+    if (data.is_on_hub) card += format_text("datasets:\n- {}\n", quoted(data.name));
+    card += format_text(
+        "library_name: {}\n"
+        "model_name: {}\n"
+        "tags:\n"
+        "- sft\n"
+        "- ringshard\n"
+        "---\n\n"
+        "{}\n\n"
+        "# {}\n\n"
+        "{}{} after supervised fine-tuning",
+        is_adapter ? "peft" : "transformers", quoted(name), mark, name,
+        is_adapter ? "An adapter of " : "", model.link(""));
+    card += data.name.empty() ? "" : format_text(" on {}", data.link("datasets/"));
+    card += format_text(
+        ", with Ringshard {}.\n\n"
+        "## Use\n\n"
+        "```python\n"
+        "from transformers import pipeline\n\n"
+        "generator = pipeline(\"text-generation\", model={})\n"
+        "print(generator([{{\"role\": \"user\", \"content\": \"What is a ring?\"}}], "
+        "max_new_tokens=128)[0][\"generated_text\"])\n"
+        "```\n\n"
+        "## Training\n\n"
+        "| setting | value |\n"
+        "|---|---|\n",
+        version::program, quoted(name));
     for (const auto& [setting, value] : fingerprint)
-        if (!value.empty()) card += concat("| ", setting, " | ", value, " |\n");
+        if (!value.empty()) card += format_text("| {} | {} |\n", setting, value);
     return card;
 }
 

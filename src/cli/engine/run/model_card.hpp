@@ -12,8 +12,8 @@ struct Config;
 namespace ringshard::cli {
 
 // Adds README.md, the model card that the Hugging Face hub shows: base model, data, how to use it,
-// and the settings that shape the loss. A README.md in output_dir that somebody else wrote stays,
-// and no card is added. Reads output_dir: for rank 0.
+// and the settings that shape the loss. A README.md in output_dir that the program did not write
+// stays, and no card is added. Reads output_dir: for rank 0.
 void add_model_card(std::map<std::string, std::string>& files, const config::Config& config,
                     const LossFingerprint& fingerprint);
 

@@ -25,7 +25,7 @@ ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh
                      watchdog.made_progress();
                  }}),
       trainer(context.world, mesh, std::move(curves), stack.transformer, stack.zero,
-              *stack.optimizer) {
+              *stack.optimizer, context.settings.values.adapter.adapters_at_a_time) {
     const std::vector<data::Rows>& rows = inputs.data.evaluation;
     for (size_t number = 0; number < rows.size(); ++number)
         evaluators.emplace_back(

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/shared_file.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/offload/file_offload_store.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
 
@@ -34,13 +35,14 @@ const char* name_of(OffloadDevice device) { return device == OffloadDevice::nvme
 
 std::optional<Failure> check(const Request& request, const CommandContext& context,
                              const Placement& placement) {
-    const std::string asked = concat(request.name, " = ", name_of(request.device), " [",
-                                     context.settings.origin_of(request.name).place, "]: ");
+    const std::string asked = format_text("{} = {} [{}]: ", request.name, name_of(request.device),
+                                          context.settings.origin_of(request.name).place);
     const bool on_gpu = placement.device.is_cuda();
     if (on_gpu && request.device == OffloadDevice::nvme)
         return Failure{ExitCode::settings,
-                       concat(asked, "files are for ranks on the CPU; beside a GPU, ", request.what,
-                              " can be in the host's memory: use cpu")};
+                       format_text("{}files are for ranks on the CPU; beside a GPU, {} can be in "
+                                   "the host's memory: use cpu",
+                                   asked, request.what)};
     if (!on_gpu && request.device == OffloadDevice::cpu && context.world.is_root())
         std::cerr << "note: " << asked << request.what
                   << " is in host memory anyway in a run on the CPU; it changes nothing\n";
@@ -59,7 +61,7 @@ MaybeStore open_file(const char* path_name, const std::string& path,
     auto file = offload::ScratchFile::open(path);
     if (!file)
         return Failure{file.failure().code,
-                       concat(path_name, " = ", path, ": ", file.failure().message)};
+                       format_text("{} = {}: {}", path_name, path, file.failure().message)};
     return std::unique_ptr<offload::OffloadStore>(
         std::make_unique<offload::FileOffloadStore>(std::move(file).value(), staging));
 }
@@ -109,10 +111,10 @@ comm::Agreed<offload::OffloadStores> open_offload_stores(const CommandContext& c
     if (moves(weights, placement) && !cuts.weights)
         return comm::found_by_all(
             {ExitCode::settings,
-             concat(weights.name, " = ", name_of(weights.device), " [",
-                    context.settings.origin_of(weights.name).place,
-                    "]: every rank holds all weights in this profile; only sharded weights can be "
-                    "offloaded: use zero3, or FULL_SHARD")});
+             format_text("{} = {} [{}]: every rank holds all weights in this profile; only sharded "
+                         "weights can be offloaded: use zero3, or FULL_SHARD",
+                         weights.name, name_of(weights.device),
+                         context.settings.origin_of(weights.name).place)});
 
     offload::OffloadStores offload_stores;
     auto opened = comm::agreed(context.world, open(optimizer, placement, offload_stores.staging));
@@ -146,8 +148,8 @@ std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stor
         if (offload_store != nullptr) failure = offload_store->allocate();
         if (failure)
             failure->message = request.device == OffloadDevice::nvme
-                                   ? concat(request.path_name, " = ", failure->message)
-                                   : concat(request.name, " = cpu: ", failure->message);
+                                   ? format_text("{} = {}", request.path_name, failure->message)
+                                   : format_text("{} = cpu: {}", request.name, failure->message);
         if (auto agreed = comm::first_failure(context.world, failure)) return agreed;
         if (offload_store != nullptr && context.world.is_root())
             std::cerr << "note: " << request.what << " of each rank: "
@@ -157,7 +159,7 @@ std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stor
     if (!offload_stores.activations || activation_bytes == 0) return std::nullopt;
     offload_stores.activations->reserve(activation_bytes);
     auto failure = offload_stores.activations->allocate();
-    if (failure) failure->message = concat("activation_offloading: ", failure->message);
+    if (failure) failure->message = format_text("activation_offloading: {}", failure->message);
     return comm::first_failure(context.world, failure);
 }
 

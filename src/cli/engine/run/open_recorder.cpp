@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/settings.hpp"
 
 namespace ringshard::cli {
 
@@ -12,13 +13,14 @@ comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const CommandContex
     const auto refuse = [&](const std::string& why) {
         return comm::found_by_all(
             {ExitCode::settings,
-             concat("cuda_graphs = true [", context.settings.origin_of("cuda_graphs").place,
-                    "]: ", why, "; leave it out")});
+             format_text("cuda_graphs = true [{}]: {}; leave it out",
+                         context.settings.origin_of("cuda_graphs").place, why)});
     };
     if (!placement.device.is_cuda()) return refuse("this run computes on the CPU");
     if (placement.shape.sequence() > 1)
-        return refuse(concat("the attention of ", placement.shape.sequence(),
-                             " ranks waits for what travels between them (cp_size, sp_size)"));
+        return refuse(
+            format_text("attention over {} ranks waits for their messages (cp_size, sp_size)",
+                        placement.shape.sequence()));
     return model::make_recorder(placement.device);
 }
 

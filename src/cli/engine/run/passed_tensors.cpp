@@ -19,9 +19,10 @@ comm::Agreed<fs::path> whole_model(const fs::path& folder, const comm::Group& gr
     if (const auto named = texts.find(passed_text); named != texts.end())
         return fs::path(named->second);
     return comm::found_by_all(
-        {ExitCode::bad_data, concat(folder.string(),
-                                    ": is of a wrapped model, and does not name the folder of its "
-                                    "other tensors; give that one as model_name_or_path")});
+        {ExitCode::bad_data,
+         format_text("{}: is of a wrapped model, and does not name the folder of its other "
+                     "tensors; give that one as model_name_or_path",
+                     folder.string())});
 }
 
 }  // namespace

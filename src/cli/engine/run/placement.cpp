@@ -6,6 +6,7 @@
 
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/settings.hpp"
 #include "ringshard/device/host_memory.hpp"
 
 namespace ringshard::cli {
@@ -21,14 +22,15 @@ std::string bus_id_of(c10::Device device, const std::vector<device::Gpu>& gpus) 
 std::string model_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
     for (const device::Gpu& gpu : gpus)
         if (device.is_cuda() && gpu.index == device.index())
-            return concat(gpu.name, " of ", human_bytes(static_cast<double>(gpu.memory_bytes)));
+            return format_text("{} of {}", gpu.name,
+                               human_bytes(static_cast<double>(gpu.memory_bytes)));
     return {};
 }
 
 std::string name_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
     for (const device::Gpu& gpu : gpus)
         if (device.is_cuda() && gpu.index == device.index())
-            return concat("cuda:", gpu.index, " ", gpu.name, " ", gpu.bus_id);
+            return format_text("cuda:{} {} {}", gpu.index, gpu.name, gpu.bus_id);
     return "cpu";
 }
 
@@ -37,10 +39,11 @@ std::string describe_other_world(const config::Settings& settings, int64_t world
     const int64_t wanted = settings.values.parallel.num_processes;
     const config::Origin origin = settings.origin_of("num_processes");
     if (wanted <= 0 || wanted == world || origin.place.starts_with("profile ")) return {};
-    return concat("num_processes = ", wanted, " [", origin.place, "]: srun or mpirun started ",
-                  world, world == 1 ? " rank" : " ranks",
-                  ", and that number is in force, in the layout and in the effective batch; start ",
-                  wanted, " with srun --ntasks or mpirun -n, or leave num_processes out");
+    return format_text(
+        "num_processes = {} [{}]: srun or mpirun started {}{}, and that number is in force, in the "
+        "layout and in the effective batch; start {} with srun --ntasks or mpirun -n, or leave "
+        "num_processes out",
+        wanted, origin.place, world, world == 1 ? " rank" : " ranks", wanted);
 }
 
 // Returns, on the first rank of a host, how its ranks share cores; empty if each has its own.

@@ -20,7 +20,7 @@ Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
     const std::string why_not = spec.why_heads_do_not_split(shape.value().ulysses);
     if (!why_not.empty())
         return Failure{ExitCode::settings,
-                       concat("sp_size = ", shape.value().ulysses, ": ", why_not)};
+                       format_text("sp_size = {}: {}", shape.value().ulysses, why_not)};
     if (const auto failure = check_policies(settings, spec)) return *failure;
     if (const auto failure = check_experts(settings, spec, shape.value())) return *failure;
     return shape;
@@ -33,10 +33,11 @@ std::optional<Failure> check_experts(const config::Settings& settings, const mod
     std::vector<std::string> sizes;
     for (const int64_t size : mesh::expert_sizes(shape, std::max<int64_t>(1, spec.num_experts())))
         sizes.push_back(concat(size));
-    return Failure{ExitCode::settings,
-                   concat("ep_size = ", shape.experts, " [", settings.origin_of("ep_size").place,
-                          "]: ", why_not,
-                          "; sizes that work with this model on this mesh: ", join(sizes, ", "))};
+    return Failure{
+        ExitCode::settings,
+        format_text("ep_size = {} [{}]: {}; sizes that work with this model on this mesh: {}",
+                    shape.experts, settings.origin_of("ep_size").place, why_not,
+                    join(sizes, ", "))};
 }
 
 std::optional<Failure> check_policies(const config::Settings& settings,
@@ -45,14 +46,14 @@ std::optional<Failure> check_policies(const config::Settings& settings,
     const std::string why_not = policies.why_not(narrow<int64_t>(spec.blocks.size()));
     if (why_not.empty()) return std::nullopt;
     return Failure{ExitCode::settings,
-                   concat("activation_policy = ", to_text(policies), " [",
-                          settings.origin_of("activation_policy").place, "]: ", why_not)};
+                   format_text("activation_policy = {} [{}]: {}", to_text(policies),
+                               settings.origin_of("activation_policy").place, why_not)};
 }
 
 std::string describe_automatic(const config::ActivationPolicies& chosen,
                                const model::ModelSpec& spec) {
-    return concat("activation_policy auto: ", describe(chosen, narrow<int64_t>(spec.blocks.size())),
-                  " (", to_text(chosen), ")");
+    return format_text("activation_policy auto: {} ({})",
+                       describe(chosen, narrow<int64_t>(spec.blocks.size())), to_text(chosen));
 }
 
 Expected<Answer> Planner::answer(const config::Settings& settings) const {
@@ -63,8 +64,9 @@ Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_l
     const auto shape = choose_layout(settings, spec_, args_);
     if (!shape) return shape.failure();
     if (args_.documents > row_length)
-        return Failure{ExitCode::usage, concat("--documents ", args_.documents, ": a row of ",
-                                               row_length, " tokens has no room for so many")};
+        return Failure{ExitCode::usage,
+                       format_text("--documents {}: a row of {} tokens has no room for so many",
+                                   args_.documents, row_length)};
     return answer(settings, shape.value(), row_length);
 }
 
@@ -76,11 +78,21 @@ void Planner::add_passed_bytes(const config::Config& config, const mesh::MeshSha
     plan.checkpoint_bytes += passed_bytes_;
 }
 
+namespace {
+
+// Of those that train together; 1 of any other model.
+int64_t adapters_at_a_time(const config::AdapterSettings& settings, const model::ModelSpec& spec) {
+    const int64_t all = std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
+    return std::min(all, settings.adapters_at_a_time.value_or(all));
+}
+
+}  // namespace
+
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
                        int64_t row_length) const {
     Answer answer{.shape = shape,
                   .num_rows = settings.values.training.per_device_train_batch_size *
-                              std::max<int64_t>(1, std::ssize(spec_.blocks.front().joint)),
+                              adapters_at_a_time(settings.values.adapter, spec_),
                   .row_length = row_length};
     config::Config config = settings.values;
     plan::Question question{config, spec_, shape, row_length,
@@ -176,8 +188,8 @@ std::vector<Suggestion> Planner::cures(const config::Settings& settings,
         const config::Settings cured = settings.with(cure.name, cure.text, table);
         auto tried = row_length ? answer(cured, *row_length) : answer(cured);
         if (tried && tried.value().fits())
-            good.push_back(
-                {concat("--", cure.name, ' ', cure.text), cure.reason, std::move(tried).value()});
+            good.push_back({format_text("--{} {}", cure.name, cure.text), cure.reason,
+                            std::move(tried).value()});
     }
     return good;
 }
@@ -243,11 +255,11 @@ std::vector<Suggestion> Planner::try_layouts(const config::Settings& settings,
         for (const int64_t ulysses : divisors(args_.world / ring)) {
             if (says_cuts && ring * ulysses > 1) continue;
             const std::string cut =
-                says_cuts ? "" : concat("--cp_size ", ring, " --sp_size ", ulysses);
+                says_cuts ? "" : format_text("--cp_size {} --sp_size {}", ring, ulysses);
             for (const Word& policy : policies)
                 for (const Word& profile : profiles) {
                     auto suggestion =
-                        try_words(concat(batch, profile.flag, ' ', cut, ' ', policy.flag),
+                        try_words(format_text("{}{} {} {}", batch, profile.flag, cut, policy.flag),
                                   both(profile, policy));
                     if (!suggestion) break;
                     good.push_back(*std::move(suggestion));

@@ -46,9 +46,9 @@ std::optional<Failure> check_names(const fs::path& folder, const checkpoint::Fro
         const auto found = shapes.find(name);
         if (found == shapes.end() || found->second != tensor.shape)
             return Failure{ExitCode::bad_data,
-                           concat(folder.string(), ": names the frozen weight ", name,
-                                  ", and the model has none of that name and shape: it is not of "
-                                  "this model")};
+                           format_text("{}: names the frozen weight {}, and the model has none of "
+                                       "that name and shape: it is not of this model",
+                                       folder.string(), name)};
     }
     return std::nullopt;
 }
@@ -59,19 +59,19 @@ Failure other_base(const fs::path& checkpoint, const std::string& then, const st
                    const std::string& tensor) {
     return {
         ExitCode::bad_data,
-        concat(checkpoint.string(), ": was made with the frozen weights of ", then, ", and ",
-               tensor, " has other values in ", now, now == then ? ", which has changed since" : "",
-               "; give the model of then as model_name_or_path, or begin another run in "
-               "another output_dir")};
+        format_text(
+            "{}: was made with the frozen weights of {}, and {} has other values in {}{}; give the "
+            "model of then as model_name_or_path, or begin another run in another output_dir",
+            checkpoint.string(), then, tensor, now,
+            now == then ? ", which has changed since" : "")};
 }
 
 Failure holds_an_adapter(const fs::path& checkpoint) {
     return {ExitCode::bad_data,
-            concat(checkpoint.string(),
-                   ": holds an adapter, and not a whole model; make one of it: trainer export ",
-                   checkpoint.string(),
-                   " --merge true --output_dir FOLDER; or export the adapter "
-                   "and name it as adapter_name_or_path")};
+            format_text("{}: holds an adapter, and not a whole model; make one of it: trainer "
+                        "export {} --merge true --output_dir FOLDER; or export the adapter and "
+                        "name it as adapter_name_or_path",
+                        checkpoint.string(), checkpoint.string())};
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "ringshard/config/settings.hpp"
 #include "ringshard/model/fp8_products.hpp"
 
 namespace ringshard::cli {

@@ -16,10 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-template <class... Parts>
-Failure refuse(const Parts&... parts) {
-    return {ExitCode::settings, concat(parts...)};
-}
+Failure refuse(const std::string& why) { return {ExitCode::settings, why}; }
 
 model::LoraConfig config_of(const config::AdapterSettings& settings) {
     return {.r = settings.lora_r,
@@ -49,15 +46,18 @@ std::optional<Failure> check_against(const config::Settings& settings,
         {"bias", asked.bias == config.bias}};
     for (const auto& [name, is_same] : pairs)
         if (settings.is_fixed(name) && !is_same)
-            return refuse(name, " [", settings.origin_of(name).place, "]: the adapter in ",
-                          asked.adapter_name_or_path, " has another one; leave the setting out");
+            return refuse(
+                format_text("{} [{}]: the adapter in {} has another one; leave the setting out",
+                            name, settings.origin_of(name).place, asked.adapter_name_or_path));
     for (const char* name : {"lora_target_modules", "lora_modules_to_save"})
         if (settings.is_fixed(name))
-            return refuse(name, " [", settings.origin_of(name).place,
-                          "]: adapter_name_or_path says which modules are trained; leave it out");
+            return refuse(format_text(
+                "{} [{}]: adapter_name_or_path says which modules are trained; leave it out", name,
+                settings.origin_of(name).place));
     if (settings.is_fixed("init_lora_weights"))
-        return refuse("init_lora_weights [", settings.origin_of("init_lora_weights").place,
-                      "]: adapter_name_or_path holds the first values; leave it out");
+        return refuse(format_text(
+            "init_lora_weights [{}]: adapter_name_or_path holds the first values; leave it out",
+            settings.origin_of("init_lora_weights").place));
     return std::nullopt;
 }
 
@@ -74,8 +74,9 @@ Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const 
     auto text = read_file(file);
     if (!text)
         return Failure{ExitCode::missing_input,
-                       concat("adapter_name_or_path = ", name, ": ", file.string(),
-                              " is not there, and so it is not the folder of a PEFT adapter")};
+                       format_text("adapter_name_or_path = {}: {} is not there, and so it is not "
+                                   "the folder of a PEFT adapter",
+                                   name, file.string())};
     return AdapterFile{folder.value().string(), std::move(*text)};
 }
 
@@ -84,12 +85,13 @@ Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFil
         file.text, (fs::path(file.folder) / model::adapter_config_name).string());
     if (!config) return config.failure();
     if (config.value().init.takes_from_weights())
-        return Failure{ExitCode::bad_data,
-                       concat(file.folder,
-                              ": init_lora_weights is one that takes the adapter out of "
-                              "the weights of the model, which are others then; let "
-                              "PEFT write it for the whole weights: save_pretrained("
-                              "FOLDER, path_initial_model_for_weight_conversion=...)")};
+        return Failure{
+            ExitCode::bad_data,
+            format_text(
+                "{}: init_lora_weights is one that takes the adapter out of the weights of the "
+                "model, which are others then; let PEFT write it for the whole weights: "
+                "save_pretrained(FOLDER, path_initial_model_for_weight_conversion=...)",
+                file.folder)};
     if (const auto failure = check_against(settings, config.value())) return *failure;
     if (settings.is_fixed("lora_dropout"))
         config.value().lora_dropout = settings.values.adapter.lora_dropout;
@@ -164,7 +166,7 @@ Expected<AskedAdapters> with_files(AskedAdapters asked, const config::Settings& 
         auto parsed = parse(adapter.settings, *file++);
         if (!parsed)
             return Failure{parsed.failure().code,
-                           concat("adapter ", adapter.name, ": ", parsed.failure().message)};
+                           format_text("adapter {}: {}", adapter.name, parsed.failure().message)};
         adapter.config = std::move(parsed.value().config);
         adapter.folder = std::move(parsed.value().folder);
     }
@@ -225,22 +227,24 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     }
     for (const char* name : {"freeze", "train_only"})
         if (settings.is_fixed(name))
-            return refuse(name, " [", settings.origin_of(name).place,
-                          "]: with adapters all weights of the model are frozen but those of "
-                          "lora_modules_to_save; leave it out");
+            return refuse(
+                format_text("{} [{}]: with adapters all weights of the model are frozen but those "
+                            "of lora_modules_to_save; leave it out",
+                            name, settings.origin_of(name).place));
     if (auto failure = adapters.joint.empty() ? model::add_adapters(spec, adapters.config)
                                               : add_joint(spec, adapters.joint))
         return failure;
     if (settings.values.adapter.bias != config::TrainedBiases::none &&
         !model::trains_biases(spec, adapters.config))
-        return refuse("bias [", settings.origin_of("bias").place,
-                      "]: the model has no biases, or lora_only none in layers that have an "
-                      "adapter; leave it out");
+        return refuse(
+            format_text("bias [{}]: the model has no biases, or (lora_only) none in layers with an "
+                        "adapter; leave it out",
+                        settings.origin_of("bias").place));
     if (settings.values.parallel.ep_size > 1 && model::has_expert_adapters(spec))
-        return refuse("ep_size = ", settings.values.parallel.ep_size, " [",
-                      settings.origin_of("ep_size").place,
-                      "]: every rank holds the adapters of all experts; leave ep_size out, or the "
-                      "experts among lora_target_parameters");
+        return refuse(
+            format_text("ep_size = {} [{}]: every rank holds the adapters of all experts; leave "
+                        "ep_size out, or the experts among lora_target_parameters",
+                        settings.values.parallel.ep_size, settings.origin_of("ep_size").place));
     const config::QuantizationSettings& quantization = settings.values.quantization;
     if (!quantization.load_in_4bit) return std::nullopt;
     return model::quantize_frozen(
@@ -254,8 +258,8 @@ Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& ch
     const auto by_name = json_or_null<nlohmann::ordered_json>(text->second);
     if (!by_name.is_object())
         return Failure{ExitCode::bad_data,
-                       concat(checkpoint.folder.string(), ": its text ", model::joint_adapters_text,
-                              " is not readable JSON")};
+                       format_text("{}: its text {} is not readable JSON",
+                                   checkpoint.folder.string(), model::joint_adapters_text)};
     for (const auto& [name, config] : by_name.items()) {
         stored.texts.push_back(config.is_string() ? config.get<std::string>() : "");
         auto parsed = model::parse_adapter_config(stored.texts.back(), checkpoint.folder.string());

@@ -13,8 +13,10 @@ namespace {
 // Positions beyond those that the model has seen make sense only where its rope was made for them.
 std::string beyond_positions(const model::ModelSpec& spec, int64_t longest) {
     if (longest <= spec.max_positions) return {};
-    return concat("the data has a document of ", longest, " tokens, and the model's config.json ",
-                  "has max_position_embeddings = ", spec.max_positions);
+    return format_text(
+        "the data has a document of {} tokens, and the model's config.json has "
+        "max_position_embeddings = {}",
+        longest, spec.max_positions);
 }
 
 std::optional<Failure> check_against_model(const data::Prepared& prepared,
@@ -22,16 +24,16 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
                                            std::vector<std::string>& warnings) {
     if (prepared.largest_token >= spec.vocabulary)
         return Failure{ExitCode::bad_data,
-                       concat("the data holds the token ", prepared.largest_token,
-                              ", and the model's vocabulary has only ", spec.vocabulary,
-                              "; was it tokenized for another model?")};
+                       format_text("the data holds the token {}, and the model's vocabulary has "
+                                   "only {}; was it tokenized for another model?",
+                                   prepared.largest_token, spec.vocabulary)};
     const int64_t longest = prepared.rows.totals().longest_document;
     const std::string beyond = beyond_positions(spec, longest);
     if (beyond.empty()) return std::nullopt;
     if (is_strict)
         return Failure{ExitCode::settings,
-                       concat("strict_length = true: ", beyond,
-                              "; max_length = ", spec.max_positions, " would be fine")};
+                       format_text("strict_length = true: {}; max_length = {} would be fine",
+                                   beyond, spec.max_positions)};
     warnings.push_back(beyond + "; positions beyond it are new to the model");
     return std::nullopt;
 }
@@ -76,12 +78,14 @@ std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, in
         return std::nullopt;
     return Failure{
         ExitCode::settings,
-        concat("dataloader_drop_last = true [", settings.origin_of("dataloader_drop_last").place,
-               "]: the data has ", num_rows, num_rows == 1 ? " row" : " rows", ", and ", data_ranks,
-               data_ranks == 1 ? " data rank takes " : " data ranks take ", batch * data_ranks,
-               " at once (per_device_train_batch_size = ", batch,
-               "), so no row would be left to train on; give fewer ranks or a smaller "
-               "per_device_train_batch_size, or leave dataloader_drop_last out")};
+        format_text(
+            "dataloader_drop_last = true [{}]: the data has {}{}, and {}{}{} at once "
+            "(per_device_train_batch_size = {}), so no row would be left to train on; give fewer "
+            "ranks or a smaller per_device_train_batch_size, or leave dataloader_drop_last out",
+            settings.origin_of("dataloader_drop_last").place, num_rows,
+            num_rows == 1 ? " row" : " rows", data_ranks,
+            data_ranks == 1 ? " data rank takes " : " data ranks take ", batch * data_ranks,
+            batch)};
 }
 
 std::vector<const data::Rows*> RunData::all_training() const {
@@ -111,7 +115,7 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
     data::OpenFiles open;
     std::vector<data::Rows> all;
     for (const AdapterInJob& adapter : joint) {
-        const std::string title = concat("data of ", adapter.name);
+        const std::string title = format_text("data of {}", adapter.name);
         auto rows =
             prepare_rows(context, hub, num_threads, spec,
                          data::training_data(adapter.settings.values, hub), title.c_str(), open);
@@ -123,7 +127,7 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
     data.of_further_adapters = std::move(all);
     if (!evaluates(context.settings.values)) return data;
     for (const AdapterInJob& adapter : joint) {
-        const std::string title = concat("evaluation data of ", adapter.name);
+        const std::string title = format_text("evaluation data of {}", adapter.name);
         auto rows =
             prepare_rows(context, hub, num_threads, spec,
                          data::evaluation_data(adapter.settings.values, hub), title.c_str(), open);

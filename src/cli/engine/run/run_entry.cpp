@@ -12,7 +12,7 @@ namespace {
 checkpoint::Holder identify(const CommandContext& context, const LossFingerprint& fingerprint) {
     checkpoint::Holder me = checkpoint::this_process();
     const job::Slurm slurm = job::read_slurm(context.environment);
-    if (!slurm.job_id.empty()) me.job = concat(slurm.job_id, "@", slurm.cluster);
+    if (!slurm.job_id.empty()) me.job = format_text("{}@{}", slurm.job_id, slurm.cluster);
     me.restarts = read_whole_number(slurm.restart_count).value_or(0);
     me.fingerprint = to_text(fingerprint);
     return me;
@@ -28,16 +28,16 @@ checkpoint::Claimant::Rules rules_of(const config::Settings& settings,
                                ? std::string()
                                : join(differences(theirs, fingerprint, "there", "here"), "\n  ");
                 },
-            .output_dir_said = concat("output_dir = ", settings.values.run.output_dir, " [",
-                                      settings.origin_of("output_dir").place, "]")};
+            .output_dir_said = format_text("output_dir = {} [{}]", settings.values.run.output_dir,
+                                           settings.origin_of("output_dir").place)};
 }
 
 std::optional<Failure> make_folder(const std::filesystem::path& folder) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (!error) return std::nullopt;
-    return Failure{ExitCode::io,
-                   concat("output_dir = ", folder.string(), " cannot be made: ", error.message())};
+    return Failure{ExitCode::io, format_text("output_dir = {} cannot be made: {}", folder.string(),
+                                             error.message())};
 }
 
 // By name: a save makes a new one, and sets aside one that it replaces.

@@ -25,20 +25,19 @@ std::optional<Failure> settle_routers(const config::Settings& settings, model::M
     if (share != 0 && !spec.has_router_aux_loss)
         return Failure{
             ExitCode::settings,
-            concat("router_aux_loss_coef = ", share, " [",
-                   settings.origin_of("router_aux_loss_coef").place, "]: ", spec.architecture,
-                   spec.num_experts() == 0
-                       ? " has no experts, so that there is no loss that balances them"
-                       : " has no such loss in transformers: corrections of its routers balance "
-                         "the experts",
-                   "; leave the setting out")};
+            format_text("router_aux_loss_coef = {} [{}]: {}{}; leave the setting out", share,
+                        settings.origin_of("router_aux_loss_coef").place, spec.architecture,
+                        spec.num_experts() == 0
+                            ? " has no experts, so that there is no loss that balances them"
+                            : " has no such loss in transformers: corrections of its routers "
+                              "balance the experts")};
     if (spec.num_experts() == 0) return std::nullopt;
     if (settings.values.training.cuda_graphs)
-        return Failure{ExitCode::settings,
-                       concat("cuda_graphs = true [", settings.origin_of("cuda_graphs").place,
-                              "]: ", spec.architecture,
-                              " has experts, and the host reads in every block how many tokens "
-                              "each of them has; leave the setting out")};
+        return Failure{
+            ExitCode::settings,
+            format_text("cuda_graphs = true [{}]: {} has experts, and the host reads in every "
+                        "block how many tokens each of them has; leave the setting out",
+                        settings.origin_of("cuda_graphs").place, spec.architecture)};
     if (spec.has_router_aux_loss) spec.set_router_aux_loss(share);
     return std::nullopt;
 }
@@ -55,10 +54,11 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
     if (why_not.empty()) return spec;
     std::vector<std::string> sizes;
     for (const int64_t size : spec.value().ulysses_sizes()) sizes.push_back(concat(size));
-    return Failure{ExitCode::settings,
-                   concat("sp_size = ", shape.ulysses, " [", settings.origin_of("sp_size").place,
-                          "]: ", why_not, "; sizes that work with this model: ", join(sizes, ", "),
-                          "; use cp_size for the rest")};
+    return Failure{
+        ExitCode::settings,
+        format_text(
+            "sp_size = {} [{}]: {}; sizes that work with this model: {}; use cp_size for the rest",
+            shape.ulysses, settings.origin_of("sp_size").place, why_not, join(sizes, ", "))};
 }
 
 // Returns true if the checkpoint from which the run resumes has a head of its own: the checkpoint

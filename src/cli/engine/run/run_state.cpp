@@ -21,16 +21,17 @@ namespace {
 std::optional<Failure> check_name(const std::string& args, const std::filesystem::path& folder) {
     if (!folder_exists(folder))
         return Failure{ExitCode::missing_input,
-                       concat("resume_from_checkpoint = ", args, ": there is no such folder")};
+                       format_text("resume_from_checkpoint = {}: there is no such folder", args)};
     const std::string name = folder.filename();
     const std::string prefix = "checkpoint-";
     if (name.starts_with(prefix) && read_whole_number(name.substr(prefix.size())))
         return std::nullopt;
-    return Failure{ExitCode::bad_data, concat("resume_from_checkpoint = ", args,
-                                              name.find(".tmp-") != std::string::npos
-                                                  ? ": it was never finished"
-                                                  : ": it is not the folder of a checkpoint",
-                                              "; finished ones are named checkpoint-<step>")};
+    return Failure{
+        ExitCode::bad_data,
+        format_text(
+            "resume_from_checkpoint = {}{}; finished ones are named checkpoint-<step>", args,
+            name.find(".tmp-") != std::string::npos ? ": it was never finished"
+                                                    : ": it is not the folder of a checkpoint")};
 }
 
 using MaybeCheckpoint = std::optional<checkpoint::Checkpoint>;
@@ -72,8 +73,9 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const CommandContext& context,
     if (newest && !newest.value() && word == "true")
         return comm::found_by_all(
             {ExitCode::missing_input,
-             concat("resume_from_checkpoint = true: ", reader.output_dir().string(),
-                    " holds no finished checkpoint; leave the setting out to begin a run")});
+             format_text("resume_from_checkpoint = true: {} holds no finished checkpoint; leave "
+                         "the setting out to begin a run",
+                         reader.output_dir().string())});
     return newest;
 }
 
@@ -139,7 +141,7 @@ Attempt::Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::AliveF
     : store(std::move(its_store)),
       alive_file(std::move(its_alive_file)),
       crash_report(world, checkpoint::attempt_folder(store.output_dir(), store.attempt()) /
-                              concat("crash-rank", world.rank(), ".txt")) {}
+                              format_text("crash-rank{}.txt", world.rank())) {}
 
 std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt, RunEntry& entry,
                                                  const comm::Group& world,
@@ -218,8 +220,8 @@ comm::Agreed<std::map<std::string, std::string>> read_sidecar_files(
         if (auto content = read_file(folder / name))
             files[name] = std::move(*content);
         else
-            failure = Failure{ExitCode::bad_data,
-                              concat((folder / name).string(), ": is there and cannot be read")};
+            failure = Failure{ExitCode::bad_data, format_text("{}: is there and cannot be read",
+                                                              (folder / name).string())};
     }
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
     return files;

@@ -25,10 +25,9 @@ std::optional<Failure> resize_vocabulary(const config::Config& config, const Hub
                                                     : spec.vocabulary;
     if (needed > rows)
         return Failure{ExitCode::bad_data,
-                       concat(format.value().tokenizer.string(), ": the tokenizer has ", rows,
-                              " tokens, whose ids leave gaps: no embedding of as many rows has one "
-                              "for the id ",
-                              needed - 1)};
+                       format_text("{}: the tokenizer has {} tokens, whose ids leave gaps: no "
+                                   "embedding of as many rows has one for the id {}",
+                                   format.value().tokenizer.string(), rows, needed - 1)};
     if (rows != spec.vocabulary) spec.resize(rows);
     return std::nullopt;
 }

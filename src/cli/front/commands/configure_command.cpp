@@ -84,21 +84,21 @@ std::string settings_for(const Answers& answers) {
     const bool is_alone = answers.num_devices == 1;
     const std::string profile = is_alone ? "single_gpu" : answers.fits ? "zero1" : "zero3";
     std::string yaml = "# Settings of a run, for: srun ./trainer --config FILE\n";
-    yaml += concat("model_name_or_path: ", quoted(answers.model), "\n");
-    yaml += concat("dataset_name: ", quoted(answers.dataset), "\n");
-    yaml += concat("output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n");
+    yaml += format_text("model_name_or_path: {}\n", quoted(answers.model));
+    yaml += format_text("dataset_name: {}\n", quoted(answers.dataset));
+    yaml += "output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n";
     yaml +=
         is_alone ? "# One device.\n"
         : answers.fits
             ? "# The model fits one device: only the optimizer state is sharded over the ranks.\n"
             : "# The model does not fit one device: weights, gradients and optimizer state are "
               "sharded.\n";
-    yaml += concat("profile: ", profile, "\n");
+    yaml += format_text("profile: {}\n", profile);
     if (ring > 1)
-        yaml += concat("# Long rows: ", ring, " ranks share each of them.\ncp_size: ", ring, "\n");
-    yaml += concat("\nmax_length: ", answers.max_length, "\n");
+        yaml += format_text("# Long rows: {} ranks share each of them.\ncp_size: {}\n", ring, ring);
+    yaml += format_text("\nmax_length: {}\n", answers.max_length);
     yaml += "packing: true                # several documents to a row; none sees another\n";
-    yaml += concat("per_device_train_batch_size: ", answers.max_length >= 8192 ? 1 : 8, "\n");
+    yaml += format_text("per_device_train_batch_size: {}\n", answers.max_length >= 8192 ? 1 : 8);
     yaml +=
         "learning_rate: 2.0e-5\nlr_scheduler_type: cosine\nwarmup_steps: 0.03           # a share "
         "of all steps\n";
@@ -115,18 +115,18 @@ int configure(const Invocation& invocation) {
     if (file.starts_with("-"))
         return report_failure(
             {ExitCode::usage,
-             concat("trainer configure takes the name of the file to write, not ", file)});
+             format_text("trainer configure takes the name of the file to write, not {}", file)});
     if (std::ifstream(file).good())
         return report_failure(
             {ExitCode::settings,
-             concat(file, " exists already: name another file, `trainer configure FILE`")});
+             format_text("{} exists already: name another file, `trainer configure FILE`", file)});
     const auto answers = ask_all();
     if (!answers)
         return report_failure({ExitCode::usage, "the answers ended early; nothing was written"});
     std::ofstream out(file);
     out << settings_for(*answers);
     out.close();
-    if (!out) return report_failure({ExitCode::io, concat(file, " cannot be written")});
+    if (!out) return report_failure({ExitCode::io, format_text("{} cannot be written", file)});
     std::cout << "wrote " << file << "; look at it with: trainer config --config " << file << '\n';
     return number(ExitCode::done);
 }

@@ -66,23 +66,23 @@ Value to_value(const Survey& survey, const FrozenWeights& frozen) {
 }
 
 std::string for_people(const fs::path& folder, const Survey& survey, const FrozenWeights& frozen) {
-    std::string out = concat(folder.filename().string(), ": step ", survey.manifest.step,
-                             " of attempt ", survey.manifest.attempt, "\n");
+    std::string out = format_text("{}: step {} of attempt {}\n", folder.filename().string(),
+                                  survey.manifest.step, survey.manifest.attempt);
     for (const auto& [name, number] : survey.state.numbers)
-        if (name != "step" && name != "attempt") out += concat("  ", name, " ", number, "\n");
+        if (name != "step" && name != "attempt") out += format_text("  {} {}\n", name, number);
     for (const auto& [name, size] : survey.manifest.file_sizes)
-        out += concat("  ", name, "  ", human_bytes(static_cast<double>(size)), "\n");
+        out += format_text("  {}  {}\n", name, human_bytes(static_cast<double>(size)));
     for (const auto& [name, placed] : survey.state.datasets) {
-        out += concat("  ", name, "  ", shape_text(placed.shape), "  ", name_of(placed.type), "\n");
+        out += format_text("  {}  {}  {}\n", name, shape_text(placed.shape), name_of(placed.type));
     }
     for (const auto& [name, tensor] : frozen.tensors)
-        out += concat("  ", name, "  ", shape_text(tensor.shape), "  frozen, hash ", tensor.hash,
-                      "\n");
+        out +=
+            format_text("  {}  {}  frozen, hash {}\n", name, shape_text(tensor.shape), tensor.hash);
     if (!frozen.tensors.empty())
-        out += concat(frozen.tensors.size(),
-                      " frozen tensors, which are not in the checkpoint, of ", frozen.base, "\n");
-    return out + concat(survey.state.datasets.size(), " tensors in ", survey.manifest.ranges.size(),
-                        " ranges; every byte is what was written\n");
+        out += format_text("{} frozen tensors, which are not in the checkpoint, of {}\n",
+                           frozen.tensors.size(), frozen.base);
+    return out + format_text("{} tensors in {} ranges; every byte is what was written\n",
+                             survey.state.datasets.size(), survey.manifest.ranges.size());
 }
 
 }  // namespace
@@ -123,9 +123,9 @@ int inspect_run(const fs::path& output_dir, bool as_json) {
                                          {"attempt", Value(entry.attempt)},
                                          {"has_moments", Value(entry.has_moments)}});
         if (!as_json)
-            std::cout << concat(entry.folder.filename().string(), "  whole, of attempt ",
-                                entry.attempt,
-                                entry.has_moments ? "" : ", weights alone (save_only_model)", "\n");
+            std::cout << format_text("{}  whole, of attempt {}{}\n",
+                                     entry.folder.filename().string(), entry.attempt,
+                                     entry.has_moments ? "" : ", weights alone (save_only_model)");
     }
     Value::List bad;
     for (const std::string& message : damaged) {
@@ -137,8 +137,8 @@ int inspect_run(const fs::path& output_dir, bool as_json) {
                                                  {"damaged", Value(std::move(bad))}}))
                   << '\n';
     if (num_good > 0) return number(ExitCode::done);
-    return report_failure(
-        {ExitCode::bad_data, concat(output_dir.string(), ": no checkpoint of this run is good")});
+    return report_failure({ExitCode::bad_data, format_text("{}: no checkpoint of this run is good",
+                                                           output_dir.string())});
 }
 
 }  // namespace ringshard::cli

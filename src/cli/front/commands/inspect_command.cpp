@@ -25,10 +25,9 @@ struct Args {
 };
 
 Failure usage(const std::string& what) {
-    return {ExitCode::usage,
-            concat(what,
-                   "; trainer inspect PATH [--rows N] [--first N] [--full] [--json] "
-                   "[--model_name_or_path FOLDER]")};
+    return {ExitCode::usage, format_text("{}; trainer inspect PATH [--rows N] [--first N] [--full] "
+                                         "[--json] [--model_name_or_path FOLDER]",
+                                         what)};
 }
 
 Expected<Args> parse_args(const std::vector<std::string>& flags) {
@@ -36,7 +35,7 @@ Expected<Args> parse_args(const std::vector<std::string>& flags) {
     const auto count = [](const std::string& text) {
         const auto number = read_whole_number(text);
         return number && *number >= 0 ? Expected(*number)
-                                      : usage(concat("'", text, "' is no number of rows"));
+                                      : usage(format_text("'{}' is no number of rows", text));
     };
     for (size_t i = 0; i < flags.size(); ++i) {
         const size_t equals = flags[i].find('=');
@@ -50,9 +49,9 @@ Expected<Args> parse_args(const std::vector<std::string>& flags) {
             continue;
         }
         if (name != "--model_name_or_path" && name != "--rows" && name != "--first")
-            return usage(concat("there is no ", name));
+            return usage(format_text("there is no {}", name));
         if (equals == std::string::npos && i + 1 == flags.size())
-            return usage(concat(name, " has no value"));
+            return usage(format_text("{} has no value", name));
         const std::string value =
             equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
         if (name == "--model_name_or_path") {
@@ -125,13 +124,13 @@ public:
     std::string for_people(int64_t row) const {
         std::string out;
         const auto documents = documents_of(rows_, row);
-        out += concat("row ", row, ": ", rows_.length(row), " tokens, ", documents.size(),
-                      documents.size() == 1 ? " document\n" : " documents\n");
+        out += format_text("row {}: {} tokens, {}{}", row, rows_.length(row), documents.size(),
+                           documents.size() == 1 ? " document\n" : " documents\n");
         for (size_t i = 0; i < documents.size(); ++i) {
             const auto& [tokens, labels, weights] = documents[i];
             const auto unlearned = std::ranges::count(labels, data::no_label);
-            out += concat("  document ", i + 1, ": ", tokens.size(), " tokens, ",
-                          static_cast<int64_t>(tokens.size()) - unlearned, " learned\n");
+            out += format_text("  document {}: {} tokens, {} learned\n", i + 1, tokens.size(),
+                               static_cast<int64_t>(tokens.size()) - unlearned);
             if (tokenizer_ != nullptr) out += "    text    " + marked_text(documents[i]) + "\n";
             out += "    ids     " + list(tokens) + "\n    labels  " + list(labels) + "\n";
             if (!weights.empty()) out += "    weights " + list(weights) + "\n";
@@ -153,7 +152,8 @@ private:
             texts.push_back(concat(items[i]));
             if (!is_cut || i + 1 != at_each_end) continue;
             i = items.size() - at_each_end - 1;
-            texts.push_back(concat("... (", items.size() - 2 * at_each_end, " more, --full) ..."));
+            texts.push_back(
+                format_text("... ({} more, --full) ...", items.size() - 2 * at_each_end));
         }
         return join(texts, " ");
     }
@@ -197,9 +197,9 @@ int inspect_rows(const Args& args, const data::ArrayFile& plan) {
     const std::string store_name = about ? text_at(about.value(), "tokens_file") : "";
     if (store_name.empty())
         return report_failure(
-            {ExitCode::bad_data, concat(args.path.string(),
-                                        " holds tokens and no rows; inspect the file rows-... "
-                                        "beside it, which `trainer prepare` names")});
+            {ExitCode::bad_data, format_text("{} holds tokens and no rows; inspect the file "
+                                             "rows-... beside it, which `trainer prepare` names",
+                                             args.path.string())});
     const auto rows = data::Rows::map(args.path.parent_path() / store_name, args.path);
     if (!rows) return report_failure(rows.failure());
     data::FormatSettings format{.tokenizer = args.tokenizer};
@@ -216,7 +216,7 @@ int inspect_rows(const Args& args, const data::ArrayFile& plan) {
     const int64_t end = std::min(rows.value().size(), args.first + args.rows);
     for (int64_t row = args.first; row < end; ++row)
         std::cout << (args.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));
-    if (!args.as_json) std::cout << concat(rows.value().size(), " rows in all\n");
+    if (!args.as_json) std::cout << format_text("{} rows in all\n", rows.value().size());
     return number(ExitCode::done);
 }
 
@@ -224,7 +224,8 @@ int inspect_rows(const Args& args, const data::ArrayFile& plan) {
 int print_members(const Args& args, const fs::path& file) {
     const auto content = text::read_json(read_file(file).value_or(""));
     if (!content || content.value().object() == nullptr)
-        return report_failure({ExitCode::bad_data, concat(file.string(), " is no JSON object")});
+        return report_failure(
+            {ExitCode::bad_data, format_text("{} is no JSON object", file.string())});
     if (args.as_json) {
         std::cout << to_json(content.value()) << '\n';
         return number(ExitCode::done);
@@ -232,7 +233,8 @@ int print_members(const Args& args, const fs::path& file) {
     for (const auto& [name, value] : *content.value().object()) {
         const bool is_long = value.list() != nullptr && value.list()->size() > 8;
         std::cout << name << ": "
-                  << (is_long ? concat(value.list()->size(), " entries") : to_json(value)) << '\n';
+                  << (is_long ? format_text("{} entries", value.list()->size()) : to_json(value))
+                  << '\n';
     }
     return number(ExitCode::done);
 }
@@ -250,12 +252,13 @@ int inspect(const Invocation& invocation) {
         if (is_run(path)) return inspect_run(path, args.value().as_json);
         if (file_exists(path / "config.json"))
             return print_members(args.value(), path / "config.json");
-        return report_failure({ExitCode::bad_data,
-                               concat(path.string(), " is no folder of a checkpoint or a model")});
+        return report_failure(
+            {ExitCode::bad_data,
+             format_text("{} is no folder of a checkpoint or a model", path.string())});
     }
     if (!file_exists(path))
         return report_failure(
-            {ExitCode::missing_input, concat(path.string(), ": there is no such file")});
+            {ExitCode::missing_input, format_text("{}: there is no such file", path.string())});
     const auto plan = data::ArrayFile::map(path);
     return plan ? inspect_rows(args.value(), plan.value()) : report_failure(plan.failure());
 }

@@ -10,11 +10,10 @@ Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
     const auto usage = [](const std::string& what) {
         return Failure{
             ExitCode::usage,
-            concat(what,
-                   "; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--interconnect "
-                   "LINK+NETWORK] [--documents N] [--longest] "
-                   "[--suggest] [--curves FOLDER] [--show_device] [--json] and the flags of "
-                   "training")};
+            format_text("{}; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--interconnect "
+                        "LINK+NETWORK] [--documents N] [--longest] [--suggest] [--curves FOLDER] "
+                        "[--show_device] [--json] and the flags of training",
+                        what)};
     };
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--json") {
@@ -46,8 +45,9 @@ Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
     if (args.finds_longest + args.suggests + !args.curves.empty() > 1)
         return usage("--longest, --suggest and --curves are questions of their own: ask one");
     if (args.nodes && args.world % *args.nodes != 0)
-        return Failure{ExitCode::settings, concat("nodes = ", *args.nodes, ": ", args.world,
-                                                  " ranks do not divide over so many nodes")};
+        return Failure{ExitCode::settings,
+                       format_text("nodes = {}: {} ranks do not divide over so many nodes",
+                                   *args.nodes, args.world)};
     return args;
 }
 

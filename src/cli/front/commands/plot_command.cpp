@@ -20,12 +20,11 @@ struct PlotArgs {
 };
 
 Failure plot_usage(const std::string& what) {
-    return {
-        ExitCode::usage,
-        concat(what,
-               "; trainer plot RUN... --output FILE.svg|FILE.csv|FILE.json [--log], where RUN is "
-               "the output_dir of a run or its metrics.jsonl; trainer plot --plan FILE... "
-               "for what plan --curves wrote")};
+    return {ExitCode::usage,
+            format_text("{}; trainer plot RUN... --output FILE.svg|FILE.csv|FILE.json [--log], "
+                        "where RUN is the output_dir of a run or its metrics.jsonl; trainer plot "
+                        "--plan FILE... for what plan --curves wrote",
+                        what)};
 }
 
 Expected<PlotArgs> parse_plot_args(const std::vector<std::string>& flags) {
@@ -50,7 +49,7 @@ Expected<PlotArgs> parse_plot_args(const std::vector<std::string>& flags) {
     const fs::path ending = args.output.extension();
     if (ending != ".svg" && ending != ".csv" && ending != ".json")
         return plot_usage(
-            concat("output = ", args.output.string(), ": must end in .svg, .csv or .json"));
+            format_text("output = {}: must end in .svg, .csv or .json", args.output.string()));
     return args;
 }
 

@@ -21,9 +21,9 @@ struct ReportArgs {
 
 Failure report_usage(const std::string& what) {
     return {ExitCode::usage,
-            concat(what,
-                   "; trainer report RUN... --output FILE.html [--log] [--verify_checkpoint "
-                   "full|sizes], where RUN is the output_dir of a run or its metrics.jsonl")};
+            format_text("{}; trainer report RUN... --output FILE.html [--log] [--verify_checkpoint "
+                        "full|sizes], where RUN is the output_dir of a run or its metrics.jsonl",
+                        what)};
 }
 
 Expected<ReportArgs> parse_report_args(const std::vector<std::string>& flags) {
@@ -38,7 +38,8 @@ Expected<ReportArgs> parse_report_args(const std::vector<std::string>& flags) {
         } else if (flag.name == "--verify_checkpoint") {
             const std::string how = flag.value().value_or("");
             if (how != "full" && how != "sizes")
-                return report_usage(concat("verify_checkpoint = ", how, ": must be full or sizes"));
+                return report_usage(
+                    format_text("verify_checkpoint = {}: must be full or sizes", how));
             args.verification =
                 how == "full" ? report::Verification::every_byte : report::Verification::sizes;
         } else if (flag.name.starts_with("-")) {
@@ -50,7 +51,7 @@ Expected<ReportArgs> parse_report_args(const std::vector<std::string>& flags) {
     if (args.runs.empty()) return report_usage("name a run");
     if (args.output.empty()) return report_usage("name the file to write with --output");
     if (args.output.extension() != ".html")
-        return report_usage(concat("output = ", args.output.string(), ": must end in .html"));
+        return report_usage(format_text("output = {}: must end in .html", args.output.string()));
     return args;
 }
 

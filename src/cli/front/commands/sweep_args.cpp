@@ -7,11 +7,11 @@ namespace ringshard::cli {
 
 Failure sweep_usage(const std::string& what) {
     return {ExitCode::usage,
-            concat(what,
-                   "; trainer sweep expand FILE [--index N] [--json], sweep submit FILE "
-                   "[--at_a_time N] [--run] [-- flags of sbatch], sweep status FOLDER [--json], "
-                   "sweep best FOLDER --metric eval_loss [--greater_is_better] [--json]; files go "
-                   "to runs/, or to --runs FOLDER")};
+            format_text("{}; trainer sweep expand FILE [--index N] [--json], sweep submit FILE "
+                        "[--at_a_time N] [--run] [-- flags of sbatch], sweep status FOLDER "
+                        "[--json], sweep best FOLDER --metric eval_loss [--greater_is_better] "
+                        "[--json]; files go to runs/, or to --runs FOLDER",
+                        what)};
 }
 
 Expected<SweepArgs> parse_sweep_args(const std::vector<std::string>& flags) {

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <iomanip>
 #include <iostream>
+#include <sstream>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/shell_word.hpp"
@@ -34,15 +35,16 @@ int expand(const SweepArgs& args, const Environment& environment) {
     const auto& runs = plan.value().runs;
     if (args.index && *args.index >= static_cast<int64_t>(runs.size()))
         return report_failure(
-            {ExitCode::settings, concat("index = ", *args.index, ": ", args.target.string(),
-                                        " has the runs 0 to ", runs.size() - 1)});
+            {ExitCode::settings, format_text("index = {}: {} has the runs 0 to {}", *args.index,
+                                             args.target.string(), runs.size() - 1)});
     Value::List list;
     for (size_t i = 0; i < runs.size(); ++i) {
         if (args.index && static_cast<size_t>(*args.index) != i) continue;
         if (args.as_json)
             list.push_back(settings_value(runs[i], i));
         else
-            std::cout << (args.index ? runs[i].settings : concat(i, "  ", runs[i].differs, "\n"));
+            std::cout << (args.index ? runs[i].settings
+                                     : format_text("{}  {}\n", i, runs[i].differs));
     }
     if (args.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
     return number(ExitCode::done);
@@ -52,8 +54,8 @@ std::string sbatch_line(const SweepArgs& args, const SweepPlan& plan,
                         const std::vector<int64_t>& open, const Environment& environment) {
     std::vector<std::string> words{"sbatch", "--parsable"};
     words.insert(words.end(), args.for_sbatch.begin(), args.for_sbatch.end());
-    words.push_back(concat("--array=", job::array_text(open),
-                           args.at_a_time ? concat("%", *args.at_a_time) : ""));
+    words.push_back(format_text("--array={}{}", job::array_text(open),
+                                args.at_a_time ? format_text("%{}", *args.at_a_time) : ""));
     const auto root = environment.find("RINGSHARD_ROOT");  // of an installed copy
     words.push_back((root ? *root + "/" : "") + "slurm/sweep.sh");
     words.push_back(plan.folder);
@@ -71,7 +73,7 @@ Expected<std::string> run_line(const std::string& line) {
     // "17", or "17;cluster".
     id = split(std::string(trim(id)), ';').front();
     if (status != 0 || !read_whole_number(id))
-        return Failure{ExitCode::io, "sbatch did not take the job; what it said stands above"};
+        return Failure{ExitCode::io, "sbatch refused the job; its message is above"};
     return id;
 }
 
@@ -95,9 +97,9 @@ int submit(const SweepArgs& args, const Environment& environment) {
     std::cout << "job " << id.value() << std::endl;
     if (const auto failure = record_job(plan.value().folder, id.value()))
         return report_failure(
-            {failure->code, concat(failure->message, "; write ", id.value(),
-                                   " into that file, or another submit sends the same "
-                                   "runs again")});
+            {failure->code,
+             format_text("{}; write {} into that file, or another submit sends the same runs again",
+                         failure->message, id.value())});
     return number(ExitCode::done);
 }
 
@@ -126,9 +128,9 @@ std::string shown(const std::optional<T>& given, int digits) {
 }
 
 void print_status(size_t index, const std::string& state, const report::RunStatus& status) {
-    const std::string steps = status.num_steps ? concat("/", *status.num_steps) : "";
+    const std::string steps = status.num_steps ? format_text("/{}", *status.num_steps) : "";
     const std::string code =
-        status.exit_code && *status.exit_code != 0 ? concat(" (", *status.exit_code, ")") : "";
+        status.exit_code && *status.exit_code != 0 ? format_text(" ({})", *status.exit_code) : "";
     std::cout << std::right << std::setw(5) << index << "  " << std::left << std::setw(13)
               << state + code << std::right << std::setw(12) << shown(status.step, 0) + steps
               << std::setw(10) << shown(status.loss, 4) << std::setw(12)
@@ -179,8 +181,9 @@ int print_best(const SweepArgs& args) {
         best_run = run;
     }
     if (!best)
-        return report_failure({ExitCode::bad_data, concat("metric = ", args.metric, ": no run in ",
-                                                          args.target.string(), " has logged it")});
+        return report_failure(
+            {ExitCode::bad_data, format_text("metric = {}: no run in {} has logged it", args.metric,
+                                             args.target.string())});
     if (args.as_json)
         std::cout << to_json(Value(Value::Object{{"run", Value(best_run.string())},
                                                  {"metric", Value(args.metric)},
@@ -203,7 +206,7 @@ int sweep(const Invocation& invocation, const Environment& environment) {
     if (action == "submit") return submit(args.value(), environment);
     if (action == "status") return print_states(args.value());
     if (action == "best") return print_best(args.value());
-    return report_failure(sweep_usage(concat("there is no sweep ", action)));
+    return report_failure(sweep_usage(format_text("there is no sweep {}", action)));
 }
 
 }  // namespace ringshard::cli

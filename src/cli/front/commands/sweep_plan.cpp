@@ -29,17 +29,18 @@ Expected<SweepPlan> plan_sweep(const fs::path& file, const fs::path& runs_folder
         config::NamedTexts all = sweep.value().all_settings(index);
         for (const auto& [name, text] : all)
             if (name == "output_dir")
-                return Failure{ExitCode::settings,
-                               concat(file.string(), ": output_dir = ", text,
-                                      ": every run of a sweep has a folder of its own, ",
-                                      (plan.folder / "<index>").string(), "; leave it out")};
+                return Failure{
+                    ExitCode::settings,
+                    format_text("{}: output_dir = {}: every run of a sweep has a folder of its "
+                                "own, {}; leave it out",
+                                file.string(), text, (plan.folder / "<index>").string())};
         all.emplace_back("output_dir", run.folder);
-        const config::Resolution resolution =
-            config::resolve(table, all, concat(file.string(), ", run ", index), environment);
+        const config::Resolution resolution = config::resolve(
+            table, all, format_text("{}, run {}", file.string(), index), environment);
         if (!resolution.problems.empty()) return config::summary(resolution.problems);
         std::vector<std::string> own;
         for (const auto& [name, text] : sweep.value().runs[index])
-            own.push_back(concat(name, "=", text));
+            own.push_back(format_text("{}={}", name, text));
         run.differs = join(own, " ");
         run.settings = config::to_settings_file(all);
         plan.runs.push_back(std::move(run));
@@ -56,9 +57,10 @@ std::optional<Failure> check_unchanged(const PlannedRun& run, bool has_begun, bo
     if (!before || *before == run.settings || (!has_begun && !waits)) return std::nullopt;
     const char* const cure = has_begun ? "give the sweep another name, or remove the folder"
                                        : "give the sweep another name, or cancel the job first";
-    return Failure{ExitCode::settings,
-                   concat(run.folder.string(), has_begun ? ": has begun" : ": waits in the queue",
-                          " with other settings than the file has now; ", cure)};
+    return Failure{
+        ExitCode::settings,
+        format_text("{}{} with other settings than the file has now; {}", run.folder.string(),
+                    has_begun ? ": has begun" : ": waits in the queue", cure)};
 }
 
 std::optional<Failure> write_settings(const PlannedRun& run) {
@@ -66,7 +68,8 @@ std::optional<Failure> write_settings(const PlannedRun& run) {
     if (read_file(file) == run.settings) return std::nullopt;
     std::error_code error;
     fs::create_directories(run.folder, error);
-    if (error) return Failure{ExitCode::io, concat(run.folder.string(), ": ", error.message())};
+    if (error)
+        return Failure{ExitCode::io, format_text("{}: {}", run.folder.string(), error.message())};
     return write_file_atomically(file, run.settings);
 }
 
@@ -104,16 +107,16 @@ std::optional<Failure> record_job(const fs::path& sweep_folder, const std::strin
 Expected<std::vector<fs::path>> find_runs(const fs::path& sweep_folder) {
     if (!folder_exists(sweep_folder))
         return Failure{ExitCode::missing_input,
-                       concat(sweep_folder.string(), ": there is no such folder")};
+                       format_text("{}: there is no such folder", sweep_folder.string())};
     std::vector<fs::path> runs;
     for (fs::path run = sweep_folder / "0"; folder_exists(run);
          run = sweep_folder / concat(runs.size()))
         runs.push_back(run);
     if (runs.empty())
         return Failure{ExitCode::bad_data,
-                       concat(sweep_folder.string(),
-                              ": holds no run 0, so it is not the folder of a sweep; `trainer "
-                              "sweep submit FILE` makes one")};
+                       format_text("{}: holds no run 0, so it is not the folder of a sweep; "
+                                   "`trainer sweep submit FILE` makes one",
+                                   sweep_folder.string())};
     return runs;
 }
 

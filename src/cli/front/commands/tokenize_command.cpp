@@ -141,7 +141,7 @@ int tokenize(const Invocation& invocation, const Environment& environment) {
     if (file) return answer_lines(file, tools.value());
     return report_failure(
         {ExitCode::missing_input,
-         concat("dataset_name = ", config.data.dataset_name, ": there is no such file")});
+         format_text("dataset_name = {}: there is no such file", config.data.dataset_name)});
 }
 
 }  // namespace ringshard::cli

@@ -21,7 +21,8 @@ std::string names_of_commands() {
 
 std::string with_dashes(const std::vector<std::string>& names) {
     std::string out;
-    for (const std::string& name : names) out += concat(out.empty() ? "" : " ", "--", name);
+    for (const std::string& name : names)
+        out += format_text("{}--{}", out.empty() ? "" : " ", name);
     return out;
 }
 
@@ -57,7 +58,7 @@ std::string words_of(const config::Option& option) {
     return {};
 }
 
-// Branches of a case over the flag before the word: what that flag takes. Other flags take a file.
+// Branches of a case over the flag before the word: its values. Other flags take a file.
 std::string value_branches(const OptionTable& table) {
     std::map<std::string, std::vector<std::string>> flags_by_words;
     for (const config::Option& option : table.options())
@@ -72,7 +73,7 @@ std::string value_branches(const OptionTable& table) {
     }
     std::string out;
     for (const auto& [words, flags] : flags_by_words)
-        out += concat("        ", join(flags, "|"), ") words=\"", words, "\" ;;\n");
+        out += format_text("        {}) words=\"{}\" ;;\n", join(flags, "|"), words);
     return out;
 }
 
@@ -82,10 +83,10 @@ std::string command_branches() {
     for (const Command& command : commands()) {
         std::vector<std::string> flags;
         for (const CommandFlag& flag : command.flags) flags.push_back(flag.name);
-        out += concat("        ", command.name == "train" ? "train|sft" : command.name, ") own=\"",
-                      join(flags, " "), "\" actions=\"", join(command.actions, " "),
-                      "\" takes_settings=", command.settings == TakesSettings::yes ? "yes" : "no",
-                      " ;;\n");
+        out += format_text("        {}) own=\"{}\" actions=\"{}\" takes_settings={} ;;\n",
+                           command.name == "train" ? "train|sft" : command.name, join(flags, " "),
+                           join(command.actions, " "),
+                           command.settings == TakesSettings::yes ? "yes" : "no");
     }
     return out;
 }
@@ -96,8 +97,8 @@ std::string command_value_branches() {
     for (const Command& command : commands())
         for (const CommandFlag& flag : command.flags)
             if (!flag.choices.empty() || flag.value == "N")
-                out += concat("        \"", command.name, " ", flag.name, "\") words=\"",
-                              flag.value == "N" ? "-" : join(flag.choices, " "), "\" ;;\n");
+                out += format_text("        \"{} {}\") words=\"{}\" ;;\n", command.name, flag.name,
+                                   flag.value == "N" ? "-" : join(flag.choices, " "));
     return out;
 }
 
@@ -154,22 +155,29 @@ complete -o default -F _trainer trainer
 }  // namespace
 
 std::string bash_completion(const OptionTable& table) {
-    return concat(
+    return format_text(
         "# Completion of trainer's command line for bash 4.4 or newer; written by\n"
         "# `trainer help bash-completion`. To use it: source this file.\n"
-        "_trainer_commands=\"",
-        names_of_commands(), "\"\n_trainer_topics=\"", help_topics(table),
-        "\"\n_trainer_settings=\"", served_names(table), "\"\n_trainer_other_names=\"",
-        other_names(table),
-        "\"\n\n# What a command takes beside settings.\n_trainer_command() {\n"
-        "    case $1 in\n",
-        command_branches(),
-        "    esac\n}\n\n# Which words a flag takes; \"-\" for a number.\n"
-        "_trainer_values() {\n    case \"$1 $2\" in\n",
-        command_value_branches(),
-        "    esac\n    [[ -z $words && $takes_settings == yes ]] || return 0\n"
-        "    case $2 in\n",
-        value_branches(table), "    esac\n}\n", how_words_are_found);
+        "_trainer_commands=\"{}\"\n"
+        "_trainer_topics=\"{}\"\n"
+        "_trainer_settings=\"{}\"\n"
+        "_trainer_other_names=\"{}\"\n\n"
+        "# What a command takes beside settings.\n"
+        "_trainer_command() {{\n"
+        "    case $1 in\n"
+        "{}    esac\n"
+        "}}\n\n"
+        "# Which words a flag takes; \"-\" for a number.\n"
+        "_trainer_values() {{\n"
+        "    case \"$1 $2\" in\n"
+        "{}    esac\n"
+        "    [[ -z $words && $takes_settings == yes ]] || return 0\n"
+        "    case $2 in\n"
+        "{}    esac\n"
+        "}}\n"
+        "{}",
+        names_of_commands(), help_topics(table), served_names(table), other_names(table),
+        command_branches(), command_value_branches(), value_branches(table), how_words_are_found);
 }
 
 }  // namespace ringshard::cli

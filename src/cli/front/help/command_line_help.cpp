@@ -15,7 +15,7 @@ namespace {
 using config::OptionTable;
 using Reference = std::vector<ReferenceSection>;
 
-// A name in a column, and what it is beside it.
+// A name in a column, and its meaning beside it.
 void print_line(const std::string& name, const std::string& text, size_t column) {
     const size_t used = std::max(name.size() + 4, column);
     std::cout << "  " << name << std::string(used - 2 - name.size(), ' ')
@@ -47,9 +47,10 @@ std::string topics_of(const Reference& reference) {
 
 void print_more(const std::string& command, const Reference& reference) {
     std::cout << "\nMore: "
-              << wrapped(concat(command, " --help GROUP, for GROUP one of ", topics_of(reference),
-                                "; --help SETTING; --help all"),
-                         6, 6)
+              << wrapped(
+                     format_text("{} --help GROUP, for GROUP one of {}; --help SETTING; --help all",
+                                 command, topics_of(reference)),
+                     6, 6)
               << "\nA setting comes from its default, --profile, --config FILE, "
                  "RINGSHARD_<NAME> or\na flag; the last one of these that says it counts.\n";
 }
@@ -61,8 +62,9 @@ void print_overview(const Reference& reference) {
     for (const Command& command : commands())
         if (command.name != "help") print_line(command.name, command.summary, column);
     std::cout << "\nMore: "
-              << wrapped(concat("trainer COMMAND --help; --help GROUP, for GROUP one of ",
-                                topics_of(reference), "; --help SETTING; --help all"),
+              << wrapped(format_text("trainer COMMAND --help; --help GROUP, for GROUP one of {}; "
+                                     "--help SETTING; --help all",
+                                     topics_of(reference)),
                          6, 6)
               << '\n';
 }
@@ -132,10 +134,12 @@ Failure no_such_topic(const Reference& reference, const OptionTable& table,
     std::vector<std::string> known = table.all_names();
     for (const ReferenceSection& section : reference) known.push_back(section.topic());
     const std::string nearest = nearest_name(setting_name(topic), known);
-    return {ExitCode::usage,
-            concat("there is no group or setting '", topic, "'",
-                   nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
-                   " The groups are ", topics_of(reference), "; --help all shows everything")};
+    return {
+        ExitCode::usage,
+        format_text(
+            "there is no group or setting '{}'{} The groups are {}; --help all shows everything",
+            topic, nearest.empty() ? "." : format_text("; did you mean {}?", nearest),
+            topics_of(reference))};
 }
 
 }  // namespace

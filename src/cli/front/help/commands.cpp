@@ -36,19 +36,19 @@ Command prepare() {
 
 Command plan() {
     return {"plan",
-            "what a step takes in memory and time, before the job",
+            "the memory and time of a step, before the job",
             {"plan --world RANKS [--gpu DEVICE] --setting value ..."},
             "Goes through a step of training on sizes alone, without GPUs.",
             TakesSettings::yes,
             {{"--world", "RANKS", "How many ranks the job will have."},
              {"--nodes", "N", "On how many hosts; else eight ranks to a host."},
              {"--gpu", "DEVICE", "A device, or a file of doctor --measure."},
-             {"--interconnect", "LINK+NETWORK", "What joins the ranks: nvlink+ib400."},
+             {"--interconnect", "LINK+NETWORK", "The links between ranks: nvlink+ib400."},
              {"--documents", "N", "Documents that share a row; else one."},
              {"--longest", "", "Find the longest row that fits."},
              {"--suggest", "", "Compare layouts, the best first."},
              {"--curves", "FOLDER", "The same on more ranks, for plot --plan."},
-             {"--show_device", "", "What is known of the device."},
+             {"--show_device", "", "Prints the figures of the device."},
              {"--json", "", "For machines."}},
             {"model_name_or_path", "profile", "max_length"}};
 }
@@ -151,7 +151,7 @@ Command sweep() {
             {{"--index", "N", "Settings of this run alone."},
              {"--at_a_time", "N", "So many runs at once."},
              {"--run", "", "Hand the job to sbatch; else show the command."},
-             {"--metric", "NAME", "What is compared: eval_loss."},
+             {"--metric", "NAME", "The metric to compare: eval_loss."},
              {"--greater_is_better", "", "Else the least value is the best."},
              {"--runs", "FOLDER", "Where runs lie, in place of runs."},
              {"--json", "", "For machines; not for submit."}},
@@ -175,7 +175,7 @@ Command config() {
     return {"config",
             "show the resolved settings and where each of them comes from",
             {"config --setting value ..."},
-            "What is printed can be given to --config.",
+            "The output can be given to --config.",
             TakesSettings::yes,
             {{"--json", "", "For machines."}},
             {"config", "profile"}};

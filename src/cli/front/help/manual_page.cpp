@@ -27,33 +27,33 @@ std::string plain(const std::string& text) {
     return out.starts_with('.') ? "\\&" + out : out;
 }
 
-std::string bold(const std::string& text) { return concat("\\fB", plain(text), "\\fR"); }
-std::string slanted(const std::string& text) { return concat("\\fI", plain(text), "\\fR"); }
+std::string bold(const std::string& text) { return format_text("\\fB{}\\fR", plain(text)); }
+std::string slanted(const std::string& text) { return format_text("\\fI{}\\fR", plain(text)); }
 
 std::string heading(const std::string& title) {
-    return concat(".SH \"", plain(upper_case(title)), "\"\n");
+    return format_text(".SH \"{}\"\n", plain(upper_case(title)));
 }
 
-// A term, and what it means under it.
+// A term, and its meaning below.
 std::string item(const std::string& term, const std::string& text) {
-    return concat(".TP\n", term, "\n", plain(text), "\n");
+    return format_text(".TP\n{}\n{}\n", term, plain(text));
 }
 
 std::string synopsis() {
     std::string out = heading("Synopsis");
-    out += concat("srun \\&./", bold("trainer"), " [", slanted("COMMAND"), "] ",
-                  bold("--setting value"), " ...\n");
+    out += format_text("srun \\&./{} [{}] {} ...\n", bold("trainer"), slanted("COMMAND"),
+                       bold("--setting value"));
     for (const Command& command : commands())
         for (const std::string& usage : command.usage)
-            out += concat(".br\n", bold("trainer"), " ", plain(usage), "\n");
+            out += format_text(".br\n{} {}\n", bold("trainer"), plain(usage));
     return out;
 }
 
 std::string describe_commands() {
     std::string out = heading("Commands");
     for (const Command& command : commands()) {
-        out += concat(".SS \"trainer ", plain(command.name), "\"\n", plain(command.summary),
-                      ".\n.PP\n", plain(command.about), "\n");
+        out += format_text(".SS \"trainer {}\"\n{}.\n.PP\n{}\n", plain(command.name),
+                           plain(command.summary), plain(command.about));
         for (const CommandFlag& flag : command.flags) {
             const std::string value = flag.value.empty() ? "" : " " + slanted(flag.value);
             out += item(bold(flag.name) + value, flag.help);
@@ -68,15 +68,15 @@ std::string describe_settings(const config::OptionTable& table) {
         "Names, meaning and defaults are those of TRL, transformers and Accelerate.\n"
         "A setting comes from its default, a profile, a file that\n" +
         bold("--config") + "\nnames, the environment\n" +
-        concat("(", bold("RINGSHARD_"), "and its name)\n") +
+        format_text("({}and its name)\n", bold("RINGSHARD_")) +
         "or a flag; the last one of these that says it counts.\n";
     for (const ReferenceSection& section : settings_reference(table)) {
-        out += concat(".SS \"", plain(section.title), "\"\n");
+        out += format_text(".SS \"{}\"\n", plain(section.title));
         if (!section.about.empty()) out += plain(section.about) + "\n";
         for (const ReferenceEntry& entry : section.entries) {
             std::string term = bold(entry.shown());
             if (!entry.value.empty()) term += " " + slanted(entry.value);
-            if (!entry.usual.empty()) term += plain(concat("  (", entry.usual, ")"));
+            if (!entry.usual.empty()) term += plain(format_text("  ({})", entry.usual));
             out += item(term, entry.text);
         }
     }
@@ -109,22 +109,28 @@ std::string exit_status() {
 
 std::string examples() {
     return heading("Examples") +
-           concat(".EX\nsrun ./trainer ",
-                  plain("--profile zero2 --model_name_or_path MODEL --dataset_name DATA "
-                        "--output_dir RUN"),
-                  "\ntrainer plan ",
-                  plain("--world 8 --gpu h100-80 --profile zero3 --cp_size 8 --max_length 1048576"),
-                  "\ntrainer report RUN OTHER_RUN ", plain("-o report.html"), "\n.EE\n");
+           format_text(
+               ".EX\n"
+               "srun ./trainer {}\n"
+               "trainer plan {}\n"
+               "trainer report RUN OTHER_RUN {}\n"
+               ".EE\n",
+               plain("--profile zero2 --model_name_or_path MODEL --dataset_name DATA --output_dir "
+                     "RUN"),
+               plain("--world 8 --gpu h100-80 --profile zero3 --cp_size 8 --max_length 1048576"),
+               plain("-o report.html"));
 }
 
 }  // namespace
 
 std::string manual_page(const config::OptionTable& table) {
-    return concat(
-        ".TH TRAINER 1 \"\" \"ringshard ", version::program, "\" \"Ringshard\"\n.ad l\n",
-        heading("Name"),
-        "trainer \\- supervised fine\\-tuning on SLURM clusters, at any sequence length\n",
-        synopsis(), describe_commands(), describe_settings(table), exit_status(), examples());
+    return format_text(
+        ".TH TRAINER 1 \"\" \"ringshard {}\" \"Ringshard\"\n"
+        ".ad l\n"
+        "{}trainer \\- supervised fine\\-tuning on SLURM clusters, at any sequence length\n"
+        "{}{}{}{}{}",
+        version::program, heading("Name"), synopsis(), describe_commands(),
+        describe_settings(table), exit_status(), examples());
 }
 
 }  // namespace ringshard::cli

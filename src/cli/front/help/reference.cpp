@@ -19,7 +19,7 @@ ReferenceEntry entry_of(const Option& option) {
 ReferenceEntry entry_of(const config::Alias& alias) {
     std::string text = alias.target;
     for (const auto& [value, meaning] : alias.values)
-        if (!meaning.empty()) text += concat("; ", value, " means ", meaning);
+        if (!meaning.empty()) text += format_text("; {} means {}", value, meaning);
     return {alias.name, {}, {}, text};
 }
 

@@ -10,15 +10,16 @@ namespace ringshard::cli {
 std::string settings_page(const config::OptionTable& table) {
     std::string out =
         "# The settings\n\nWritten by `trainer help markdown`, from the table of options in "
-        "`src/config/options/`. What they are given by, and\nwhich of them counts: "
+        "`src/config/options/`. Their sources, and which\nsource counts: "
         "[contract.md](contract.md), section 2. A value in parentheses is the default.\n";
     for (const ReferenceSection& section : settings_reference(table)) {
-        out += concat("\n## ", section.title, "\n\n");
+        out += format_text("\n## {}\n\n", section.title);
         if (!section.about.empty()) out += section.about + "\n\n";
         for (const ReferenceEntry& entry : section.entries) {
-            out += concat("- `", entry.shown(), entry.value.empty() ? "" : " ", entry.value, "`");
-            if (!entry.usual.empty()) out += concat(" (`", entry.usual, "`)");
-            out += concat(": ", entry.text, "\n");
+            out += format_text("- `{}{}{}`", entry.shown(), entry.value.empty() ? "" : " ",
+                               entry.value);
+            if (!entry.usual.empty()) out += format_text(" (`{}`)", entry.usual);
+            out += format_text(": {}\n", entry.text);
         }
     }
     return out;

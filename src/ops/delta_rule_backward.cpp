@@ -1,0 +1,188 @@
+#include <ranges>
+
+#include "delta_pass.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+// The parts of the gradients of values and states that come from the reads of their chunk.
+struct ReadGradients {
+    at::Tensor values;  // [n, heads, 64, dv]
+    at::Tensor states;  // [n, heads, dk, dv]
+};
+ReadGradients read_gradients(const at::Tensor& d_out, const at::Tensor& reads,
+                             const at::Tensor& grown_queries) {
+    return {at::matmul(transposed(reads), d_out).flatten(1, 2),
+            at::matmul(transposed(grown_queries), d_out).flatten(1, 2)};
+}
+
+at::Tensor chunked_gradient(const at::Tensor& d_out, const ChunkLayout& layout,
+                            const HeadSpan& span) {
+    return by_head(layout.in_chunks_filled(d_out), span.number);
+}
+
+}  // namespace
+
+at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                                    const at::Tensor& d_out) {
+    const std::vector<Segment> segments = segments_of(stretches, heads.k);
+    const double scale = scale_of(heads);
+    const int64_t columns = columns_of_transition(heads);
+    at::Tensor maps = identities(heads, stretches.size());
+    for_heads(heads.k, [&](const HeadSpan& span) {
+        for (const Segment& segment : std::views::reverse(segments)) {
+            const Pass pass(heads, span, segment);
+            const Unit q = chunked_queries(pass.heads, segment.layout);
+            const at::Tensor out = chunked_gradient(part_of(rows_of(d_out, segment), heads, span),
+                                                    segment.layout, span);
+            const auto [d_values, d_states] = read_gradients(out, reads(q, pass.chunks, scale),
+                                                             q.rows * (pass.chunks.growth * scale));
+            pass.walk_back_from(states_of(part_of(maps, heads, span), segment),
+                                behind_zeros(d_values, columns), behind_zeros(d_states, columns),
+                                segment);
+        }
+    });
+    return maps;
+}
+
+namespace {
+
+// Returns the gradient of rows, from that of the rows at length 1.
+at::Tensor unit_gradient(const at::Tensor& gradient, const Unit& unit) {
+    if (!unit.inverse_length.defined()) return gradient;
+    const at::Tensor along = (gradient * unit.rows).sum({-1}, true);
+    return (gradient - unit.rows * along).mul_(unit.inverse_length);
+}
+
+// Sums over rows less sums over columns: the gradient of G from that of the factors D_ij, times
+// these. In double precision, since most of it cancels where it is summed up over the tokens.
+at::Tensor decay_gradient(const at::Tensor& products) {
+    return products.sum({-1}, true, at::kDouble)
+        .sub_(transposed(products.sum({-2}, true, at::kDouble)));
+}
+
+// The sum of each token of a chunk and those after it.
+at::Tensor sums_from_here_on(const at::Tensor& x) {
+    const at::Tensor sums = x.cumsum(3);
+    return (sums.narrow(3, chunk_tokens - 1, 1) - sums).add_(x);
+}
+
+at::Tensor sum_of_columns(const at::Tensor& x) { return x.sum({-1}, true); }
+// Over the value heads of a key head.
+at::Tensor sum_of_repeats(const at::Tensor& x) { return x.size(2) == 1 ? x : x.sum({2}, true); }
+
+// The backward pass of some heads. d_sums is the gradient of G, that of G_last among it.
+struct HeadsBackward {
+    HeadsBackward(const DeltaChunks& forward, const Unit& queries, double query_scale)
+        : chunks(forward), q(queries), scale(query_scale) {}
+
+    // Adds the gradients through the outputs of the tokens.
+    void add_reads(const at::Tensor& d_out, const at::Tensor& states, const at::Tensor& values,
+                   const at::Tensor& of_values) {
+        const at::Tensor d_reads = at::matmul(d_out, transposed(values));
+        d_sums = decay_gradient(d_reads * of_values);
+        const at::Tensor d_scores = sum_of_repeats((d_reads * chunks.decay).mul_(scale));
+        const at::Tensor d_grown =
+            at::matmul(d_out, transposed(states)).mul_(chunks.growth * scale);
+        d_sums.add_(sum_of_columns(d_grown * q.rows));
+        dq = sum_of_repeats(d_grown) + at::matmul(d_scores, chunks.k.rows);
+        dk = at::matmul(transposed(d_scores), q.rows);
+    }
+    // Adds the gradients through the updates of the state. d_states: gradients of the states behind
+    // the chunks.
+    void add_writes(const at::Tensor& d_states, const at::Tensor& states,
+                    const at::Tensor& values) {
+        const at::Tensor d_written = at::matmul(values, transposed(d_states)).mul_(chunks.rest);
+        const at::Tensor d_rest = sum_of_columns(d_written * chunks.k.rows);
+        const at::Tensor d_whole = (states * d_states).sum({-1, -2}, true).mul_(chunks.whole);
+        d_sums.sub_(d_rest);
+        d_sums.narrow(3, chunk_tokens - 1, 1).add_(d_rest.sum({3}, true)).add_(d_whole);
+        dk.add_(sum_of_repeats(d_written));
+    }
+    // Adds the gradients through the values that the rule writes.
+    void add_values(const at::Tensor& d_values) {
+        d_beta = sum_of_columns(d_values * chunks.v);
+        dv = d_values * chunks.beta;
+    }
+    // The same of the delta rule.
+    void add_values(const at::Tensor& d_values, const at::Tensor& states) {
+        const at::Tensor solver = transposed(chunks.solver);
+        const at::Tensor of_u = at::matmul(solver, d_values);
+        const at::Tensor of_w = at::matmul(solver, at::matmul(d_values, transposed(states)).neg_());
+        at::Tensor d_inner = at::matmul(of_u, transposed(chunks.u));
+        d_inner.add_(at::matmul(of_w, transposed(chunks.w))).neg_().tril_(-1);
+        d_sums.add_(decay_gradient(d_inner * chunks.inner));
+        d_inner.mul_(chunks.decay);
+        const at::Tensor along = sum_of_columns(of_w * chunks.k.rows).mul_(chunks.growth);
+        d_beta = sum_of_columns(of_u * chunks.v).add_(along);
+        d_beta.add_(sum_of_columns(d_inner * chunks.overlaps));
+        d_sums.add_(along * chunks.beta);
+        dv = of_u * chunks.beta;
+        dk.add_(sum_of_repeats(of_w * (chunks.beta * chunks.growth)));
+        const at::Tensor d_overlaps = sum_of_repeats(d_inner.mul_(chunks.beta));
+        dk.add_(at::matmul(d_overlaps + transposed(d_overlaps), chunks.k.rows));
+    }
+
+    const DeltaChunks& chunks;
+    const Unit& q;
+    double scale;
+    at::Tensor dq, dk, dv, d_beta, d_sums;
+};
+
+// The gradients of some heads of a segment. `states`: in which its stretches begin; `d_states`: the
+// gradients of those in which they end, which become those of `states`.
+void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segment& segment,
+                      const at::Tensor& states, const at::Tensor& d_states, const at::Tensor& d_out,
+                      const DeltaHeads& gradients) {
+    const double scale = scale_of(heads);
+    const Pass pass(heads, span, segment);
+    const DeltaChunks& chunks = pass.chunks;
+    const Unit q = chunked_queries(pass.heads, segment.layout);
+    const at::Tensor out =
+        chunked_gradient(part_of(rows_of(d_out, segment), heads, span), segment.layout, span);
+    const at::Tensor of_values = reads(q, chunks, scale);
+    const ReadGradients of_reads = read_gradients(out, of_values, q.rows * (chunks.growth * scale));
+    const Walk forth = pass.walk_from(states, segment);
+    const Walk back = pass.walk_back_from(d_states, of_reads.values, of_reads.states, segment);
+    const at::Tensor begins = by_key_head(forth.states, chunks);
+    const at::Tensor values = by_key_head(forth.values, chunks);
+    HeadsBackward backward(chunks, q, scale);
+    backward.add_reads(out, begins, values, of_values);
+    backward.add_writes(by_key_head(back.states, chunks), begins, values);
+    if (heads.rule == StateRule::additive)
+        backward.add_values(by_key_head(back.values, chunks));
+    else
+        backward.add_values(by_key_head(back.values, chunks), begins);
+
+    const DeltaHeads into = heads_of(rows_of(gradients, segment), span);
+    const auto write = [&](const at::Tensor& gradient, const at::Tensor& rows) {
+        segment.layout.write_rows(by_token(gradient), rows);
+    };
+    write(unit_gradient(backward.dq, q), into.q);
+    write(unit_gradient(backward.dk, chunks.k), into.k);
+    write(backward.dv, into.v);
+    write(backward.d_beta, into.beta.unsqueeze(-1));
+    write(sums_from_here_on(backward.d_sums), into.log_decay.unsqueeze(-1));
+}
+
+}  // namespace
+
+void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                         const DeltaStates& states, const at::Tensor& d_out,
+                         const DeltaHeads& gradients, const DeltaStates& d_states) {
+    const std::vector<Segment> segments = segments_of(stretches, heads.k);
+    for_heads(heads.k, [&](const HeadSpan& span) {
+        Carried carried(d_states, heads, span, true);
+        for (size_t i = segments.size(); i-- > 0;) {
+            const Segment& segment = segments[i];
+            const at::Tensor state = copy_states(states.first, heads, span, segment);
+            state[0].copy_(part_of(states.between, heads, span)[static_cast<int64_t>(i)]);
+            const at::Tensor d_state = carried.enter(segment);
+            segment_backward(heads, span, segment, state, d_state, d_out, gradients);
+            carried.leave(segment, d_state);
+        }
+    });
+}
+
+}  // namespace ringshard::ops
