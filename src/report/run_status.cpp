@@ -11,7 +11,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A batch script updates `alive` every ten seconds; a run started by hand logs steps.
+// slurm/sweep.sh touches RUN/alive every ten seconds (attempt-<n>/alive is another file); a run
+// started by hand logs steps.
 bool is_alive(const fs::path& run) {
     constexpr auto long_ago = std::chrono::seconds(60);
     const auto now = fs::file_time_type::clock::now();

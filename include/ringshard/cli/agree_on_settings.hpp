@@ -15,7 +15,7 @@ struct AgreedSettings {
     std::vector<std::string> notes;
 };
 
-// Rank 0 reads command line, files and environment; all ranks get the same settings, or the same
+// Rank 0 resolves flags, files and environment; all ranks get the same settings, or the same
 // failure. Collective over the world.
 comm::Agreed<AgreedSettings> agree_on_settings(const comm::Group& world,
                                                const Invocation& invocation,
