@@ -36,7 +36,7 @@ MAY_USE = {
 # Headers whose types must not leak out of the module that uses them.
 KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann/json\.hpp|torch/torch\.h)')
 # Only optim, the kernels of ops and the settings with their help name an optimizer; all others use optim::Optimizer.
-OPTIMIZERS = re.compile(r"adamw", re.IGNORECASE)
+OPTIMIZERS = re.compile(r"adamw|\blion\b", re.IGNORECASE)
 KNOWS_OPTIMIZERS = {"optim", "ops", "config"}
 # Only base/parse_json.cpp makes values of nlohmann from text: by base/json_parser.cpp, the parser of JSON that all others use, too.
 PARSES_JSON = re.compile(r"(?:json|JSON|Json)::(?:parse|accept|sax_parse|from_\w+)\(|json_sax")
