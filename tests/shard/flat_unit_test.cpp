@@ -260,8 +260,7 @@ BOOST_AUTO_TEST_CASE(slices_of_experts_are_units) {
     BOOST_TEST(units[0].stage() == 0);
     for (size_t slice = 0; slice < 3; ++slice) {
         const FlatUnit& unit = units[slice + 1];
-        BOOST_TEST(unit.name() ==
-                   "block (slice " + std::to_string(slice) + " of its experts)");
+        BOOST_TEST(unit.name() == "block (slice " + std::to_string(slice) + " of its experts)");
         BOOST_TEST(unit.module() == 7);
         BOOST_TEST((!unit.comes_with(units[0]) && unit.comes_with(unit)));
         BOOST_TEST(unit.num_sections() == 1);
