@@ -33,8 +33,8 @@ at::TensorOptions Zero::options(at::ScalarType type) const {
 
 namespace {
 
-// Elements of a chunk where something is offloaded: enough for the speed of
-// a drive, and little beside what does not fit the memory.
+// Elements of a chunk of offloaded state: large enough for the speed of a drive, and small beside
+// the state that does not fit into memory.
 constexpr int64_t offloaded_chunk = int64_t{1} << 20;
 
 int64_t chunk_of(const Zero::Offloading& offloading) {
@@ -43,7 +43,7 @@ int64_t chunk_of(const Zero::Offloading& offloading) {
 
 }  // namespace
 
-// This rank's shards of the units of one shelf; those of other units are empty.
+// Returns this rank's shards of the units of one store; those of other units are empty.
 std::vector<Range> Zero::cut_shards(Shelf shelf) const {
     std::vector<Range> shards;
     for (const FlatUnit& unit : units_) {

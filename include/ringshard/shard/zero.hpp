@@ -183,7 +183,7 @@ private:
         std::multimap<Kind, at::Tensor> free_;
     };
 
-    // Units whose shards lie in one store.
+    // The kinds of units; each has a store of its own.
     enum class Shelf { trained, frozen, wide, nf4 };
     Shelf shelf_of(const FlatUnit& unit) const {
         if (unit.role() == Role::trained) return Shelf::trained;
