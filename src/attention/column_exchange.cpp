@@ -20,8 +20,8 @@ const std::vector<ColumnExchange::Columns>& ColumnExchange::mine() const {
     return of_ranks_.at(static_cast<size_t>(group_.rank()));
 }
 
-// parts [ranks, t, columns] in the travel type: part r goes to rank r, and comes back as what rank
-// r had for this one.
+// Exchanges parts [ranks, t, columns] in the type of the exchange: part p of this rank goes to rank
+// p, and part r of the result comes from rank r.
 at::Tensor ColumnExchange::exchange(const at::Tensor& parts) const {
     at::Tensor received = at::empty_like(parts);
     group_.all_to_all(received, parts).wait();

@@ -60,8 +60,8 @@ struct LocalAttention {
     AttendBackward* attend_backward;
     bool finishes_rows = false;  // HeadGradients::rows, where tiles overwrite their destination
 };
-// By where the heads are. Heads without numbers (meta) stand for those on a device of the type
-// `planned`: what its operators allocate is allocated, and nothing is computed.
+// Returns the functions for heads on this device. For meta tensors they allocate the memory that
+// the operators of a device of the type `planned` do, and compute nothing.
 LocalAttention local_attention_of(const at::Tensor& heads,
                                   c10::DeviceType planned = c10::DeviceType::CPU);
 

@@ -1,5 +1,5 @@
-// Attention on tensors that have sizes and no numbers: it allocates the memory that the operators
-// of a device do, and computes nothing.
+// Attention on meta tensors: it allocates the memory that the operators of a device do, and
+// computes nothing.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 

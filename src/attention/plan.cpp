@@ -19,7 +19,7 @@ Pieces first_document(Pieces pieces) {
     return pieces.first(count);
 }
 
-// Two tiles that are one: the next queries see the same keys.
+// Appends a tile, or extends the last one if its queries are adjacent and see the same keys.
 void append(std::vector<Tile>& tiles, const Tile& tile) {
     if (!tiles.empty()) {
         Tile& last = tiles.back();
@@ -32,8 +32,8 @@ void append(std::vector<Tile>& tiles, const Tile& tile) {
     tiles.push_back(tile);
 }
 
-// Queries and keys of one document that are not the same tokens: what a piece of queries sees are
-// the first so many pieces of keys, and these lie side by side.
+// Adds the tiles of queries and keys of one document that are not the same tokens. A piece of
+// queries sees a prefix of the pieces of keys; these are adjacent in the tokens of their rank.
 void add_tiles(Pieces queries, Pieces keys, std::vector<Tile>& tiles) {
     const int64_t k = keys[0].offset;
     int64_t num_k = 0;
@@ -78,8 +78,8 @@ int64_t length_of(Pieces pieces) {
     return pieces.back().offset + pieces.back().length - pieces.front().offset;
 }
 
-// A rank holds the tokens of a document in their order, so among themselves they are causal
-// whatever lies between them in the uncut list.
+// A rank holds the tokens of a document in their order: among themselves they are causal, even if
+// they are not adjacent in the uncut list.
 std::vector<Tile> diagonal_tiles(Pieces pieces) {
     std::vector<Tile> tiles;
     while (!pieces.empty()) {

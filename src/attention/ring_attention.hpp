@@ -11,7 +11,7 @@ Partial ring_forward(const LocalAttention& local, const Heads& heads, const Plan
                      comm::Communicator& ring);
 
 // Writes the gradients, in the type of q. Those of keys and values travel with them, in fp32, and
-// are home after a whole round.
+// are back at their rank after a full rotation.
 void ring_backward(const LocalAttention& local, const at::Tensor& d_out, const Heads& heads,
                    const Partial& whole, const Plan& plan, comm::Communicator& ring,
                    const HeadGradients& gradients);

@@ -18,11 +18,11 @@ namespace ringshard::attention {
 
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses) {
     if (heads.query_heads % ulysses != 0)
-        return format_text("{} query heads cannot be dealt out to {} ranks", heads.query_heads,
+        return format_text("{} query heads cannot be divided among {} ranks", heads.query_heads,
                            ulysses);
     if (heads.key_heads % ulysses != 0 && ulysses % heads.key_heads != 0)
         return format_text(
-            "{} key heads can neither be dealt out to {} ranks nor repeated for them",
+            "{} key heads can neither be divided among {} ranks nor repeated for them",
             heads.key_heads, ulysses);
     return {};
 }

@@ -43,8 +43,8 @@ std::vector<Layout> zigzag(int64_t length, int64_t ring) {
 
 // Every document in 2 x ring chunks. The tokens that are too many for equal chunks go to chunks in
 // turn, and the turn goes on from document to document: first to one chunk of every rank, then to
-// the other. So their number, a multiple of 2 x ring, is dealt evenly, and a document adds at most
-// one token to a chunk.
+// the other. So their number, a multiple of 2 x ring, is divided evenly, and a document adds at
+// most one token to a chunk.
 std::vector<Layout> zigzag_of_documents(int64_t length, std::span<const int64_t> document_starts,
                                         int64_t ring) {
     const int64_t num_chunks = 2 * ring;

@@ -93,7 +93,7 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Contents con
     return outline;
 }
 
-// Deals the ranges to the ranks, the same number to each. On rank 0; empty on other ranks.
+// Distributes the ranges over the ranks, the same number to each. On rank 0; empty on other ranks.
 std::vector<std::string> deal_out(const std::vector<WrittenRange>& ranges,
                                   const comm::Group& group) {
     std::vector<std::string> shares;

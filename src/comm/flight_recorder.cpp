@@ -35,11 +35,11 @@ GroupLog::Waiting::~Waiting() {
 GroupLog::Operation::Operation(GroupLog& log, const char* what, int64_t bytes)
     : log_(log),
       number_(log.begin(what, bytes)),
-      exceptions_at_birth_(std::uncaught_exceptions()),
+      exceptions_at_construction_(std::uncaught_exceptions()),
       waiting_(log, number_) {}
 
 GroupLog::Operation::~Operation() {
-    if (std::uncaught_exceptions() <= exceptions_at_birth_) log_.end(number_);
+    if (std::uncaught_exceptions() <= exceptions_at_construction_) log_.end(number_);
 }
 
 void GroupLog::set_backend(std::function<void()> refresh, std::function<void()> abort) {

@@ -14,7 +14,7 @@ void Group::Free::operator()(MPI_Comm* communicator) const {
     int finalized = 0;
     MPI_Finalized(&finalized);
     // MPI_Comm_free is collective: while an exception unwinds, the peers do not call it.
-    if (finalized == 0 && std::uncaught_exceptions() <= exceptions_at_birth)
+    if (finalized == 0 && std::uncaught_exceptions() <= exceptions_at_construction)
         MPI_Comm_free(communicator);
     delete communicator;
 }

@@ -153,8 +153,8 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
         if (formats[source].form == RowForm::alpaca)
             lines.push_back(format_text(
                 "{} has instruction, input and output, which are taken as {}", tokens.names[source],
-                encoder.has_chat_template() ? "what the user says (instruction, a line break, "
-                                              "input) and what the assistant answers"
+                encoder.has_chat_template() ? "the user's message (instruction, a line break, "
+                                              "input) and the assistant's answer"
                                             : "a prompt in the words of Stanford's Alpaca and its "
                                               "completion, because there is no chat template"));
     }

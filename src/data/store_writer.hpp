@@ -4,9 +4,9 @@
 
 namespace ringshard::data {
 
-// Writes what the ranks tokenized into one file of arrays, in the order of the parts. `about`: of
-// the root, for the head of the file. Takes the samples out of the share. Collective over the
-// group.
+// Writes the samples that the ranks have tokenized into one file of arrays, in the order of the
+// parts. `about`: of the root, for the header of the file. Takes the samples out of the share.
+// Collective over the group.
 std::optional<comm::AgreedFailure> write_store(TokenizedShare& share, const WorkList& work,
                                                const TokenSpool& spool, size_t num_sources,
                                                const std::filesystem::path& file,

@@ -24,7 +24,7 @@ std::optional<Norm> norm_if_named(shard::UnitLayout& unit, const BlockSpec& bloc
     return Norm(unit, {name, block.width, block.norm});
 }
 
-// Returns the gradient of x, from that of the normed x.
+// Returns the gradient of the input of a post-norm, from that of its result.
 at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
                            const UnitTensors& gradients, const at::Tensor& dy,
                            const at::Tensor& x) {

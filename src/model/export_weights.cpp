@@ -90,8 +90,8 @@ public:
         return std::nullopt;
     }
 
-    // Every rank: what is its own. Adds what is read again to `sums`. The rank that has written the
-    // heads flushes all files.
+    // Writes the ranges of this rank. Adds the ranges that it reads again to `sums`. The rank that
+    // has written the headers flushes all files.
     std::optional<Failure> write(const shard::Zero& zero, const ExportForm& form,
                                  const FrozenSource* frozen, TensorSums& sums, ByteCounter& written,
                                  bool has_written_heads) const {
@@ -113,7 +113,8 @@ public:
         return std::nullopt;
     }
 
-    // One rank, when all of it is on disk: the names. What is half replaced is no model.
+    // Gives all files their final names, on one rank, when all of them are on disk. It removes the
+    // old weights first, so that no reader takes old and new files for one model.
     std::optional<Failure> finish() const {
         if (auto failure = may_write_()) return failure;
         bool has_removed = false;

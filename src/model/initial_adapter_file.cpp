@@ -34,7 +34,7 @@ std::vector<AdaptedLayer> adapted_layers(const ModelSpec& spec) {
     return layers;
 }
 
-// Deals the layers to the ranks, the most expensive ones first, each to the rank with the least
+// Distributes the layers, the most expensive ones first, each to the rank with the least
 // work.
 std::vector<AdaptedLayer> share_of_layers(const ModelSpec& spec, int rank, int num_ranks) {
     const auto cost = [](const AdaptedLayer& layer) {

@@ -8,28 +8,28 @@
 
 namespace ringshard::model {
 
-// The positions of an architecture, with the defaults of transformers for fields that config.json
+// The RoPE settings of an architecture, with transformers' defaults for fields that config.json
 // lacks.
 struct RopeForm {
     int64_t head_dim = 0;
     int64_t max_positions = 0;
     double theta = 10000.0;
     const char* theta_name = "rope_theta";
-    const char* part_name = "partial_rotary_factor";  // outside of the object of positions
+    const char* part_name = "partial_rotary_factor";  // outside of the RoPE object
     bool may_be_partial = false;
     double rotated_part = 1.0;
     bool is_interleaved = false;
     bool knows_alpha = false;  // "dynamic" with an alpha scales theta
-    // original_max_position_embeddings from outside of the positions; 0: the positions have it.
+    // original_max_position_embeddings from outside of the RoPE object; 0: the object has it.
     int64_t original_positions = 0;
     std::vector<std::string> other_keys{};  // that other readers use
-    nlohmann::json usual{};                 // the positions where config.json has none
+    nlohmann::json usual{};                 // the RoPE object if config.json has none
 };
 
 // Reads rope_theta, and rope_scaling or rope_parameters.
 RopeSpec read_rope(ConfigReader& config, const RopeForm& form);
 
-// Returns the positions of layers that see everything, and of those that look through a window.
+// Returns the RoPE of layers with full attention, and of those with a sliding window.
 std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& full,
                                           const RopeForm& sliding);
 

@@ -16,7 +16,7 @@
 namespace ringshard::ops {
 
 // On the CPU each thread takes one key head at a time, so that its intermediate results stay in its
-// cache. Tensors without numbers stand for those on the CPU: as many heads at a time as threads. A
+// cache. Meta tensors stand for those on the CPU: as many heads at a time as threads. A
 // GPU takes all heads at once.
 template <class Work>
 void for_heads(const at::Tensor& keys, Work work) {

@@ -174,7 +174,7 @@ private:
             round(task_.rounded + result, sums, rows, columns);
     }
 
-    // Whether a thread's result is too large to stay in the caches until somebody reads it.
+    // Returns true if a thread's result is too large to stay in the caches until it is read.
     bool streams(const Place& part) const {
         constexpr int64_t most_cached = int64_t{1} << 20;  // numbers
         return Streams<M> && task_.rows * task_.columns > most_cached &&

@@ -24,8 +24,8 @@ public:
     // Kernels that can make this product, numbered from cuBLASLt's own choice.
     int64_t count_kernels(const GpuProduct& product);
     void multiply_by(const GpuProduct& product, int64_t kernel);
-    // For this product of a layer from now on, whatever is added to it, and for up to an eighth
-    // fewer tokens: packed rows are seldom full.
+    // Uses this kernel from now on for the product, with any addend, and for products with up
+    // to an eighth fewer tokens: packed rows are seldom full.
     void take(const GpuProduct& product, int64_t kernel);
     bool has_taken(const GpuProduct& product) const;
 
@@ -35,7 +35,7 @@ private:
     const cublasLtMatmulAlgo_t* taken_for(const ProductShape& shape) const;
 
     std::map<ProductShape, std::unique_ptr<Plan>> plans_;
-    // By the products of any number of tokens, and the number.
+    // The chosen kernel of a product: by its shape without the tokens, then by the tokens.
     std::map<ProductShape, std::map<int64_t, cublasLtMatmulAlgo_t>> taken_;
 };
 

@@ -20,7 +20,7 @@ RINGSHARD_INLINE void turn_pair(T& first, T& second, float cosine, float sine) {
 }
 
 // Compilers cut the loop into 32 numbers of bf16, or 16 of fp32, and take the rest one by one:
-// heads of fewer get a loop of their own.
+// a head whose half has fewer numbers gets a loop of its own.
 template <class T>
 RINGSHARD_SIMD void turn_heads(T* __restrict heads, const float* __restrict cosine,
                                const float* __restrict sine, float sign, int64_t half,

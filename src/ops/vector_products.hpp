@@ -30,7 +30,7 @@ struct Left {
     int64_t step;
 };
 
-// Whether M has stores past the caches, stream(place, values) and finish_streams().
+// The kernels M that can store past the caches: stream(place, values) and finish_streams().
 template <class M>
 concept Streams = requires(float* place, typename M::Float values) {
     M::stream(place, values);

@@ -41,7 +41,7 @@ RINGSHARD_KERNEL typename M::Float greater(typename M::Float a, typename M::Floa
     return a > b ? a : b;
 }
 
-// The first `count` lanes, and those of `rest` behind them, whatever stands there.
+// Returns the first `count` lanes of `values`, and the other lanes of `rest`.
 template <class M>
 RINGSHARD_KERNEL typename M::Float keep_first(typename M::Float values, int32_t count,
                                               typename M::Float rest) {

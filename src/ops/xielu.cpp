@@ -17,8 +17,8 @@ struct Factors {
     at::Tensor negative;
 };
 
-// Masks are factors: LibTorch's where() does not run on meta tensors. Their conversion is
-// written out, because a plan does not see one inside of mul_().
+// Returns a mask as a factor: LibTorch's where() does not run on meta tensors. The conversion is
+// explicit, so that a plan counts its memory; inside of mul_() it would not.
 at::Tensor factor(const at::Tensor& mask) { return mask.to(at::kFloat); }
 
 // x^2 where x > 0, else 0.

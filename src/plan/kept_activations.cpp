@@ -78,7 +78,7 @@ private:
     }
     bool fits(const Runs& runs) { return left_with(runs) >= 0; }
 
-    // Lets as many of the blocks that have no count have the policy as fit. What is left is nearly
+    // Gives the policy to as many of the uncounted blocks as fit. The memory that is left is nearly
     // linear in their number, so a line through two numbers says which one to try next.
     void give_to_most(ActivationPolicy policy, Runs& runs) {
         int64_t blocks = num_blocks_;

@@ -59,7 +59,7 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
     for (const attention::Run& run :
          partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses)) {
         const int64_t end = std::min(run.start + run.length, num_tokens);
-        if (end <= run.start) continue;  // what fills up the list
+        if (end <= run.start) continue;  // filler tokens at the end
         const int64_t last_tokens = end / row_length - run.start / row_length;  // have no target
         num_targets += end - run.start - last_tokens;
     }

@@ -35,7 +35,7 @@ std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may
     Event event{.attempt = attempt};
     if (!end) {
         event.weight = Weight::warning;
-        event.what = "ended without a word";
+        event.what = "ended without a report";
         event.detail = "killed from outside, or lost with its node";
     } else if (end->kind == AttemptEnd::Kind::rewind) {
         event.weight = Weight::warning;

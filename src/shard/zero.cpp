@@ -33,8 +33,8 @@ at::TensorOptions Zero::options(at::ScalarType type) const {
 
 namespace {
 
-// Elements of a chunk where something is offloaded: enough for the speed of
-// a drive, and little beside what does not fit the memory.
+// Elements of a chunk of offloaded state: large enough for the speed of a drive, and small beside
+// the state that does not fit into memory.
 constexpr int64_t offloaded_chunk = int64_t{1} << 20;
 
 int64_t chunk_of(const Zero::Offloading& offloading) {
@@ -43,11 +43,11 @@ int64_t chunk_of(const Zero::Offloading& offloading) {
 
 }  // namespace
 
-// This rank's shards of the units of one shelf; those of other units are empty.
-std::vector<Range> Zero::cut_shards(Shelf shelf) const {
+// Returns this rank's shards of the units of one store; those of other units are empty.
+std::vector<Range> Zero::cut_shards(Store store) const {
     std::vector<Range> shards;
     for (const FlatUnit& unit : units_) {
-        if (shelf_of(unit) != shelf)
+        if (store_of(unit) != store)
             shards.push_back({0, 0});
         else if (cuts_.optimizer)
             shards.push_back(part_of(unit.size(), part_number(unit),
@@ -74,22 +74,22 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      chunks_(cut_shards(Shelf::trained), chunk_of(offloading)),
-      frozen_chunks_(cut_shards(Shelf::frozen), chunk_of(offloading)),
-      wide_chunks_(cut_shards(Shelf::wide), chunk_of(offloading)),
-      nf4_chunks_(cut_shards(Shelf::nf4), chunk_of(offloading)),
+      chunks_(cut_shards(Store::trained), chunk_of(offloading)),
+      frozen_chunks_(cut_shards(Store::frozen), chunk_of(offloading)),
+      wide_chunks_(cut_shards(Store::wide), chunk_of(offloading)),
+      nf4_chunks_(cut_shards(Store::nf4), chunk_of(offloading)),
       states_(units_.size()) {
     make_weights(offloading);
     make_gradients(offloading);
 }
 
 void Zero::make_weights(const Offloading& offloading) {
-    compute_ = make_compute_weights(chunks_, Shelf::trained, offloading);
+    compute_ = make_compute_weights(chunks_, Store::trained, offloading);
     if (frozen_chunks_.size() > 0)
-        frozen_ = make_compute_weights(frozen_chunks_, Shelf::frozen, offloading);
+        frozen_ = make_compute_weights(frozen_chunks_, Store::frozen, offloading);
     if (wide_chunks_.size() > 0)
-        wide_ = make_compute_weights(wide_chunks_, Shelf::wide, offloading);
-    if (nf4_chunks_.size() > 0) nf4_ = make_compute_weights(nf4_chunks_, Shelf::nf4, offloading);
+        wide_ = make_compute_weights(wide_chunks_, Store::wide, offloading);
+    if (nf4_chunks_.size() > 0) nf4_ = make_compute_weights(nf4_chunks_, Store::nf4, offloading);
     if (types_.compute == at::kFloat) return;
     masters_ = offloading.optimizer ? keep_offloaded(chunks_, at::kFloat, *offloading.optimizer)
                                     : keep_in_memory(chunks_, zeros(chunks_, at::kFloat));
@@ -103,15 +103,15 @@ std::vector<at::Tensor> Zero::zeros(const Chunks& chunks, at::ScalarType type) c
 }
 
 // Where weights are whole at rest, the shards are parts of them.
-std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Shelf shelf,
+std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Store store,
                                                       const Offloading& offloading) {
-    const at::ScalarType type = type_of(shelf);
+    const at::ScalarType type = type_of(store);
     if (cuts_.weights)
         return offloading.weights ? keep_offloaded(chunks, type, *offloading.weights)
                                   : keep_in_memory(chunks, zeros(chunks, type));
     std::vector<at::Tensor> parts = zeros(chunks, type);
     for (size_t unit = 0; unit < units_.size(); ++unit) {
-        if (shelf_of(units_[unit]) != shelf) continue;
+        if (store_of(units_[unit]) != store) continue;
         at::Tensor& whole = states_[unit].whole_weights;
         whole = at::zeros({units_[unit].section_size()}, options(gathered_type(unit)));
         if (whole.scalar_type() != type) continue;
@@ -122,11 +122,11 @@ std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Shel
 }
 
 Zero::Weights Zero::weights_at_rest_of(size_t unit) const {
-    switch (shelf_of(units_[unit])) {
-        case Shelf::trained: return {chunks_, weight_shards()};
-        case Shelf::frozen: return {frozen_chunks_, *frozen_};
-        case Shelf::wide: return {wide_chunks_, *wide_};
-        case Shelf::nf4: break;
+    switch (store_of(units_[unit])) {
+        case Store::trained: return {chunks_, weight_shards()};
+        case Store::frozen: return {frozen_chunks_, *frozen_};
+        case Store::wide: return {wide_chunks_, *wide_};
+        case Store::nf4: break;
     }
     return {nf4_chunks_, *nf4_};
 }
@@ -223,7 +223,7 @@ void Zero::gather_ahead() {
 
 at::Tensor Zero::weights(size_t unit) {
     if (!cuts_.weights) {
-        states_[unit].publication.wait();
+        states_[unit].all_gather.wait();
         return states_[unit].whole_weights;
     }
     RINGSHARD_CHECK(place_ < order_.size() && order_[place_] == unit, "{} is out of turn",
@@ -276,8 +276,8 @@ Range Zero::exclusive_range(size_t unit) const {
 
 // Waits until all updated weights have arrived: call before reading or writing weights outside of a
 // pass.
-void Zero::finish_publication() const {
-    for (const UnitState& state : states_) state.publication.wait();
+void Zero::wait_for_weights() const {
+    for (const UnitState& state : states_) state.all_gather.wait();
 }
 
 void Zero::refresh_compute_weights() {
@@ -295,7 +295,7 @@ void Zero::refresh_compute_weights() {
         RINGSHARD_CHECK(!state.gathered, "{} still holds its old weights", units_[unit].name());
         const bool is_whole_already = !is_trained(unit) && frozen_are_whole_;
         if (cuts_.optimizer && !cuts_.weights && !is_whole_already)
-            state.publication =
+            state.all_gather =
                 parts_of(units_[unit])
                     .all_gather(state.whole_weights, compute_shards(unit).load_shard(unit));
         else if (!cuts_.optimizer && gathers_masters(unit))

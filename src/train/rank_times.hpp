@@ -18,8 +18,8 @@ struct Spread {
 };
 Spread spread_of(const std::vector<RankTimes>& ranks, double RankTimes::*kind);
 
-// Finds ranks that are slow not now and then but nearly always: so slow a host, or its neighbours'
-// work, is worth a look, since all others wait for it.
+// Finds ranks that are slow in nearly all steps: all others wait for such a rank, so its host, or
+// the work of its neighbours, is worth a look.
 class SlowRanks {
 public:
     struct Found {

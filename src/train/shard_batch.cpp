@@ -38,7 +38,8 @@ Targets targets_of(const std::vector<int64_t>& next_tokens, const std::vector<fl
     return targets;
 }
 
-// `of_step`: of all rows but those of adapters that train together, which have bits of their own.
+// Makes the dropout key of every token from `of_step`, its row and its place in the row. Rows of
+// adapters that train together use the bits of their adapter (adapter_starts) for `of_step`.
 std::vector<int64_t> dropout_keys(const data::FlatBatch& batch, uint64_t of_step) {
     std::vector<int64_t> keys(batch.tokens.size());
     size_t adapter = 0;

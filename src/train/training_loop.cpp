@@ -161,7 +161,7 @@ comm::Agreed<StepNumbers> Run::next_step() {
         look, [this](double operations) { parts_.watchdog.expect(operations); });
     profile_.after_step(step());
     parts_.watchdog.begin(watch::Work::other);
-    parts_.world.flight_recorder().set_activity("what follows a step");
+    parts_.world.flight_recorder().set_activity("logging, evaluating or saving");
     return numbers;
 }
 

@@ -94,10 +94,10 @@ class TrainInput(TrainerTest):
 
     def test_layouts_that_do_not_fit_the_model(self):
         self.expect_one_message(self.train("--sp_size", "8", ranks=8), 78,
-                                "sp_size = 8 [command line]: 4 query heads cannot be dealt out to 8 ranks",
+                                "sp_size = 8 [command line]: 4 query heads cannot be divided among 8 ranks",
                                 "sizes that work with this model: 1, 2, 4;", "cp_size")
         self.expect_one_message(self.train("--profile", "alst_ulysses_4gpu", "--sp_size", "3", ranks=3), 78,
-                                "4 query heads cannot be dealt out to 3 ranks")
+                                "4 query heads cannot be divided among 3 ranks")
         for sizes, legal in ((["--cp_size", "3"], "1x1x4x1"), (["--cp_size", "4", "--sp_size", "2"], "1x1x4x1"),
                              (["--cp_size", "2", "--sp_size", "2", "--dp_shard_size", "2"], "1x1x2x2")):
             self.expect_one_message(self.train("--profile", "zero3", *sizes, ranks=4), 78, "a world of 4 ranks is not",
@@ -112,7 +112,7 @@ class TrainInput(TrainerTest):
         with open(os.path.join(model, "config.json"), "w") as file:
             json.dump({**config, "hidden_size": 96, "num_attention_heads": 12, "num_key_value_heads": 4}, file)
         self.expect_one_message(self.train("--sp_size", "6", model=model, ranks=6), 78,
-                                "4 key heads can neither be dealt out to 6 ranks nor repeated for them",
+                                "4 key heads can neither be divided among 6 ranks nor repeated for them",
                                 "sizes that work with this model: 1, 2, 4, 12;")
 
     def test_packing_needs_the_length_of_a_row(self):

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
             if (layout.shape.world() != test::world().size()) continue;
             BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << name);
             expect_no_leak("qwen2-tiny", layout, kind, rows);
-            // Its queries and keys are normed over all heads, before they are dealt to ranks.
+            // Its queries and keys are normed over all heads, before they are divided among ranks.
             if (kind == test::RowKind::packed) expect_no_leak("olmo2-tiny", layout, kind, rows);
             if (kind == test::RowKind::one_document) continue;
             const auto start = test::golden_folder() / "adapters" / "start";

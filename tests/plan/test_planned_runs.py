@@ -68,7 +68,7 @@ class PlannedRuns(PlanTest):
         small = {"RINGSHARD_TEST_DEVICE_MEMORY": str(int(2 * held * 0.7))}  # of two ranks
         refused = run("train", *flags, ranks=2, **small)
         self.expect_one_message(refused, 78, "a step takes", "at: ", "rows of 2048 tokens", "settings that make it fit: ",
-                                "--activation_policy input", "--ignore_plan begins all the same")
+                                "--activation_policy input", "--ignore_plan starts the run anyway")
         self.expect(run("train", *flags, "--ignore_plan", ranks=2, **small), 0, "warning: a step takes")
         self.assertFalse(os.path.exists(os.path.join(self.folder.name, "never")))
 

@@ -103,7 +103,7 @@ class OneRun(ReportTest):
         marks = [mark.text for mark in page.root.iter("title") if (mark.text or "").startswith("attempt")]
         self.assertEqual(marks, ["attempt 2", "attempt 3"])
 
-    def test_attempts_that_ended_without_a_word(self):
+    def test_attempts_that_ended_without_a_report(self):
         folder = self.make_run("lost", [step_line(1, 3)], record(), starts=(0, 0, 0))
         for rank in range(6):
             self.write(f"lost/attempt-1/crash-rank{rank}.txt", f"rank {rank}\ncause: it\n")
@@ -112,7 +112,7 @@ class OneRun(ReportTest):
         page = self.report(folder)
         self.assertEqual([row[0::2] for row in page.rows("Events")], [
             ["1", "began"], ["1", "crash of rank 0"], ["1", "crash of rank 1"], ["1", "crash of rank 2 and of 3 more"],
-            ["2", "began again"], ["2", "ended without a word"], ["3", "began again"]])
+            ["2", "began again"], ["2", "ended without a report"], ["3", "began again"]])
         self.assertIsNone(page.section("Checkpoints"))
 
     def test_every_byte_of_checkpoints(self):

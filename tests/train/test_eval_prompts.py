@@ -80,7 +80,7 @@ class EvalPrompts(TrainerTest):
         return copy
 
     def test_every_family(self):
-        """In one layout each, in turn, and Qwen2 in all: a layout gathers modules and deals prompts, whatever a family computes."""
+        """In one layout each, in turn, and Qwen2 in all: a layout gathers modules and distributes prompts, whatever a family computes."""
         for turn, name in enumerate(sorted(os.listdir(MODELS))):
             model = self.whole(name)
             has_template = AutoTokenizer.from_pretrained(model).chat_template is not None

@@ -66,7 +66,7 @@ struct GradientFinish {
 // single rank exchanges nothing.
 class SequenceAttention {
 public:
-    // planned: the type of the device that tensors without numbers (meta) stand for.
+    // planned: the type of the device that meta tensors stand for.
     SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
                       comm::Communicator& ulysses,
                       const ContextParallelOptions& context_parallel = {},

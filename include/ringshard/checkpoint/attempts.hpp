@@ -13,7 +13,7 @@
 // Every start of a run is an attempt with a number, which a process claims by creating a folder:
 // atomic, and independent of clocks. An attempt records the step from which it resumes. So a reader
 // can tell which files of an earlier attempt a later one has replaced, and a process that was
-// suspended and wakes up does no harm.
+// suspended and continues later replaces nothing of a later attempt.
 namespace ringshard::checkpoint {
 
 // Returns output_dir/attempt-<n>, the folder for the records of an attempt, its crashes and hangs.

@@ -72,7 +72,7 @@ public:
     private:
         GroupLog& log_;
         int64_t number_;
-        int exceptions_at_birth_;
+        int exceptions_at_construction_;
         Waiting waiting_;
     };
 

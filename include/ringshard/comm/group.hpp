@@ -55,7 +55,7 @@ public:
 
 private:
     struct Free {
-        int exceptions_at_birth;
+        int exceptions_at_construction;
         void operator()(MPI_Comm* communicator) const;
     };
     struct Adopt {};

@@ -28,7 +28,7 @@ public:
 
 private:
     std::unique_ptr<Completion> completion_;
-    int exceptions_at_birth_ = 0;
+    int exceptions_at_construction_ = 0;
 };
 
 }  // namespace ringshard::comm

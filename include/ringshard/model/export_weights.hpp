@@ -59,7 +59,7 @@ struct WeightFiles {
 inline constexpr const char* index_name = "model.safetensors.index.json";
 
 // The file and the place of each weight: every rank computes the same ones alone. The files are
-// those that transformers would make: tensors are dealt to files in the order of their names,
+// those that transformers would make: tensors go to the files in the order of their names,
 // numbers in them by value, and lie in a file in the order of their names as they are. Constants
 // stand at the beginning of the first file.
 WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form);

@@ -63,8 +63,8 @@ public:
         attention::ContextParallelOptions context_parallel{};
         // The format of output gradients, if products of the blocks' linear layers are in FP8.
         std::optional<ops::Fp8Format> fp8_gradients{};
-        // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
-        // is given.
+        // The libraries of matrix products on the CPU. nullptr: the model opens a set of its own,
+        // in which a rule assigns the products.
         const ops::Gemms* gemms = nullptr;
         double device_memory = 0;  // chunks_of()'s
         // Where activations are offloaded; nullptr: they stay in memory.
@@ -72,7 +72,7 @@ public:
         // For blocks of batches whose shape comes again; not beside an offload store for
         // activations.
         Recorder* recorder = nullptr;
-        // The type of the device that tensors without numbers (meta) stand for.
+        // The type of the device that meta tensors stand for.
         std::optional<c10::DeviceType> planned_device{};
         // chunks_of() the device, where none are given.
         std::optional<Chunks> chunks{};

@@ -22,7 +22,7 @@ struct AttentionInput {
 };
 
 // False on processors with tiles for bf16, where LibTorch attends by them unless the band is
-// narrow, and for tensors without numbers.
+// narrow, and for meta tensors.
 bool suits_block_attention(const AttentionInput& input);
 
 // Writes `out` [n, t, h, d], of q's type or fp32, and `lse` [n, t, h], fp32: the log of the sum of

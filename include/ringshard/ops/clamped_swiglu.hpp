@@ -4,8 +4,8 @@
 
 namespace ringshard::ops {
 
-// (1 + up) * gate * sigmoid(alpha * gate), gate at most the limit and up between its negative and
-// it. Columns of gate_up [n, 2i] take turns: gate, up, gate, up. Result [n, i].
+// (1 + u) * g * sigmoid(alpha * g), with g = min(gate, limit) and u = clamp(up, -limit, limit).
+// The columns of gate_up [n, 2i] alternate: gate, up, gate, up. Returns [n, i].
 struct ClampedSwigluForm {
     double alpha;
     double limit;

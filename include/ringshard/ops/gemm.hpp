@@ -32,10 +32,10 @@ struct GemmKind {
     int64_t in;
     auto operator<=>(const GemmKind&) const = default;
 };
-// weight: or its gradient. rows: of the type in which the layer computes.
+// weight: the weight or its gradient. rows: of the type in which the layer computes.
 GemmKind kind_of(GemmPass pass, const at::Tensor& weight, const at::Tensor& rows);
 
-// Of a product: [rows, terms] by [terms, columns].
+// The sizes of a product of [rows, terms] and [terms, columns].
 struct GemmSizes {
     int64_t rows;
     int64_t columns;
@@ -76,7 +76,7 @@ class Gemms {
 public:
     // No backends: for models on other devices.
     Gemms() = default;
-    // All of this build. Products are dealt by rule: by instruction set, vendor and type. On a
+    // All of this build. A rule assigns products: by instruction set, vendor and type. On a
     // processor that cannot multiply bf16, every backend multiplies bf16 as fp32. Fails if a
     // library cannot be loaded.
     static Expected<Gemms> open(Processor processor = this_processor());

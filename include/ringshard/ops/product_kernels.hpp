@@ -29,7 +29,7 @@ public:
     virtual std::string gpu() const = 0;
     virtual std::string library() const = 0;  // with its version
     virtual int64_t count(const LayerProduct& product) = 0;
-    // Of one product, now. The calls for a product follow each other.
+    // Times a kernel for a product, now. The calls for a product follow each other.
     virtual double seconds(const LayerProduct& product, int64_t kernel) = 0;
     // Makes this kernel take all products of the kind from now on.
     virtual void take(const LayerProduct& product, int64_t kernel) = 0;

@@ -52,13 +52,13 @@ struct ExpertRows {
     at::Tensor places;            // [t, k] int64: the row of a choice
     std::vector<int64_t> counts;  // rows of each expert
 };
-// If `experts` has no numbers (meta), the first `planned_experts` get all rows, equally many each;
+// If `experts` is a meta tensor, the first `planned_experts` get all rows, equally many each;
 // 0: all experts do.
 ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts,
                           int64_t planned_experts = 0);
 
-// Returns counts (int64) that other ranks may have sent. Counts without numbers (meta) are taken
-// for `expected`.
+// Returns counts (int64) that other ranks may have sent. For a meta tensor it returns
+// `expected`.
 std::vector<int64_t> counts_on_host(const at::Tensor& counts, const std::vector<int64_t>& expected);
 
 // The rows that several ranks have sent to the experts of this rank.
@@ -69,8 +69,8 @@ struct ArrivedRows {
 };
 // counts [ranks, experts] int64, wherever it is. The rows of a rank lie side by side, those of an
 // expert side by side in them. `expected`: what the first of these ranks sends to the experts of
-// all ranks. Of counts without numbers, each rank sends as many rows to its experts as the first
-// does.
+// all ranks. If counts is a meta tensor, each rank sends as many rows to its experts as the
+// first does.
 ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected);
 
 // Returns the rows of x [rows, ...] at these places.

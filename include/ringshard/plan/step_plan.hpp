@@ -54,7 +54,7 @@ struct StepPlan {
     int64_t imaginary_tokens = 0;       // that the simulated steps had: the cost of this plan
 };
 
-// Takes the step with tensors that have sizes and no numbers, through the program's own schedule
+// Takes the step with meta tensors (sizes without data), through the program's own schedule
 // and accounting: it holds and sends the tensors of a run on the CPU, which runs the same code.
 // Time and memory do not grow with rows beyond `most_tokens`, nor with micro-batches.
 // `num_threads` is that of a rank. The process should do nothing else with tensors meanwhile.

@@ -85,12 +85,12 @@ public:
     // are fp32; rounded() are the weights in the compute type, none where that is fp32 too.
     const Chunks& chunks() const { return chunks_; }
     FlatStore& weight_shards() const {
-        finish_publication();
+        wait_for_weights();
         return masters_ ? *masters_ : *compute_;
     }
     FlatStore& gradient_shards() const { return *gradients_; }
     FlatStore* rounded() const {
-        finish_publication();
+        wait_for_weights();
         return masters_ ? compute_.get() : nullptr;
     }
     // The shards of all weights, by the role of their units: of trained ones in fp32, of frozen
@@ -113,7 +113,7 @@ public:
     // The whole unit, or this rank's section of it, where weights are whole at rest; else
     // undefined.
     at::Tensor weights_at_rest(size_t unit) const {
-        finish_publication();
+        wait_for_weights();
         return states_[unit].whole_weights;
     }
     // Records that the optimizer has updated all chunks, and wrote rounded() in the same pass.
@@ -145,8 +145,8 @@ private:
         comm::Pending arriving;
     };
     struct UnitState {
-        at::Tensor whole_weights;           // where weights are whole at rest
-        mutable comm::Pending publication;  // of the updated weights, on their way there
+        at::Tensor whole_weights;          // where weights are whole at rest
+        mutable comm::Pending all_gather;  // of the updated weights, on their way there
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
         std::vector<bool> unbegun;         // UnitTensors::Part's
@@ -183,19 +183,19 @@ private:
         std::multimap<Kind, at::Tensor> free_;
     };
 
-    // Units whose shards lie in one store.
-    enum class Shelf { trained, frozen, wide, nf4 };
-    Shelf shelf_of(const FlatUnit& unit) const {
-        if (unit.role() == Role::trained) return Shelf::trained;
-        if (unit.is_wide()) return Shelf::wide;
-        return unit.nf4() == nullptr ? Shelf::frozen : Shelf::nf4;
+    // The kinds of units; each has a store of its own.
+    enum class Store { trained, frozen, wide, nf4 };
+    Store store_of(const FlatUnit& unit) const {
+        if (unit.role() == Role::trained) return Store::trained;
+        if (unit.is_wide()) return Store::wide;
+        return unit.nf4() == nullptr ? Store::frozen : Store::nf4;
     }
-    at::ScalarType type_of(Shelf shelf) const {
-        if (shelf == Shelf::wide) return at::kFloat;
-        return shelf == Shelf::nf4 ? at::kByte : types_.compute;
+    at::ScalarType type_of(Store store) const {
+        if (store == Store::wide) return at::kFloat;
+        return store == Store::nf4 ? at::kByte : types_.compute;
     }
     at::ScalarType gathered_type(size_t unit) const {
-        return units_[unit].is_wide() ? at::kFloat : type_of(shelf_of(units_[unit]));
+        return units_[unit].is_wide() ? at::kFloat : type_of(store_of(units_[unit]));
     }
     // For trained units in fp32 the masters are gathered; their rounded copy is unused.
     bool gathers_masters(size_t unit) const {
@@ -203,7 +203,7 @@ private:
     }
     std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
     void make_weights(const Offloading& offloading);
-    std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Shelf shelf,
+    std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Store store,
                                                     const Offloading& offloading);
     FlatStore& compute_shards(size_t unit) const;
     void make_gradients(const Offloading& offloading);
@@ -220,7 +220,7 @@ private:
     Range section_of(const FlatUnit& unit) const;
     // The part of the unit that this rank holds, if it is sharded.
     int64_t part_number(const FlatUnit& unit) const;
-    std::vector<Range> cut_shards(Shelf shelf) const;
+    std::vector<Range> cut_shards(Store store) const;
     void gather(size_t unit);
     void gather_ahead();
     void begin_gradient(size_t unit);
@@ -231,7 +231,7 @@ private:
     void sum_other_copies();
     void start_sum_of_copies(size_t chunk, at::Tensor numbers);
     void finish_oldest_sum_of_copies();
-    void finish_publication() const;
+    void wait_for_weights() const;
     at::Tensor as_sent(const at::Tensor& gradient) const;
     at::TensorOptions options(at::ScalarType type) const;
 

@@ -33,7 +33,7 @@ struct TrainingStack {
         const ops::Gemms* gemms = nullptr;
         double device_memory = 0;  // model::chunks_of()'s
         model::Recorder* recorder = nullptr;
-        // The type of the device that tensors without numbers (meta) stand for.
+        // The type of the device that meta tensors stand for.
         std::optional<c10::DeviceType> planned_device{};
         std::function<void(const std::string&)> on_phase{};
     };

@@ -34,7 +34,7 @@ void add_deepspeed_options(OptionTable& table) {
     const std::string units = "blocks are gathered whole, with their experts";
     group.accept("deepspeed_moe_layer_cls_names", Shape::word, "null", units);
     group.accept("transformer_moe_cls_names", Shape::word, "null", units);
-    group.accept("is_train_batch_min", Shape::boolean, "true", "batches are dealt out evenly");
+    group.accept("is_train_batch_min", Shape::boolean, "true", "batches are divided evenly");
     group.refuse("enable_msamp", Shape::boolean, "false",
                  "MS-AMP is not served; give mixed_precision fp8 for products in FP8");
     group.accept("msamp_opt_level", Shape::word, "null", "it concerns fp8");

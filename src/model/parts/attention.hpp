@@ -60,7 +60,7 @@ private:
                                         const shard::UnitTensors& gradients) const;
     // True if attention's backward pass has added the gradient of the projection's bias.
     BiasGradient bias_gradient(const BlockContext& context) const;
-    // Are the rows of qkv, but for their positions, those that the projection makes?
+    // Returns true if the rows of qkv, but for their positions, are those of the projection.
     bool has_projected_rows(const BlockContext& context) const {
         return head_norms_.empty() && !norms_rotated_heads_ && !is_gated_ && !is_fused_by_heads_ &&
                !context.positions.query_scale.defined();

@@ -11,7 +11,7 @@ using shard::InitialValues;
 
 namespace {
 
-constexpr int64_t taps = attention::rows_before + 1;
+constexpr int64_t taps = attention::rows_before + 1;  // of the convolution
 
 ProjectionSpec in_projection(const BlockSpec& block) {
     const auto& [sizes, is_grouped] = *block.delta_net;
@@ -29,7 +29,7 @@ ProjectionSpec in_projection(const BlockSpec& block) {
     return spec;
 }
 
-// The parts of a row, in its order: queries, keys, values, b, a, gates.
+// The columns of a row: queries, keys, values, b (beta before its sigmoid), a (for decay), gates.
 std::vector<int64_t> widths(const DeltaSizes& sizes) {
     return {sizes.keys(),      sizes.keys(),      sizes.values(),
             sizes.value_heads, sizes.value_heads, sizes.values()};

@@ -11,7 +11,7 @@ namespace ringshard::model {
 
 namespace {
 
-// More chunks hide little more: the first way there and the last way back are in the open.
+// More chunks hide little more: no computation overlaps the first send and the last return.
 constexpr int64_t most_chunks = 8;
 
 int64_t sum_of(const std::vector<int64_t>& counts) {

@@ -12,6 +12,7 @@ namespace ringshard::model {
 
 namespace {
 
+// Declares e_score_correction_bias: it changes the choice of experts, not their weights.
 std::optional<shard::ParameterId> correction_of(shard::UnitLayout& unit, const ExpertsSpec& spec) {
     if (spec.correction.empty()) return std::nullopt;
     std::vector<int64_t> shape{spec.count};

@@ -26,8 +26,8 @@ std::string magnitude_name(const std::string& adapter) {
 
 // Columns become row x (columns - bias + factor x update) + bias, rounded once from fp32. Where
 // inputs were dropped, `of_base` has the columns of these, and row x of_base takes the place of row
-// x columns: columns + (row - 1) x of_base + factor x row x update. Conversions are written out:
-// within an operator a plan, which has no numbers, would not see their memory.
+// x columns: columns + (row - 1) x of_base + factor x row x update. Conversions are explicit:
+// inside of an operator, a plan would not count their memory.
 void scale_sum(const at::Tensor& columns, const at::Tensor& bias, const at::Tensor& of_base,
                const at::Tensor& update, double factor, const at::Tensor& row) {
     const at::Tensor sum = columns.to(at::kFloat);

@@ -10,7 +10,7 @@
 
 namespace ringshard::model {
 
-// Some tokens between the products of an MLP, or of experts.
+// The tensors between the first and the second product of an MLP or of experts, for some tokens.
 struct MlpInner {
     at::Tensor gate_up;  // [t, 2i]: a row is gate, then up. Without a gate, [t, i]. Of experts,
                          // [m, 2i]: the rows of the experts of this rank, chunk by chunk, expert

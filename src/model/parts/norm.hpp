@@ -25,7 +25,7 @@ public:
 
     // Of a LayerNorm inverse_rms is undefined.
     ops::RmsNormed forward(const shard::UnitTensors& weights, const at::Tensor& x) const;
-    // Can it norm a sum while it is made?
+    // Returns true if it can norm a sum while the sum is made.
     bool can_add() const { return !form_.is_centred; }
     // The norm of factor * branch + x, which is written over the branch.
     ops::RmsNormed add_forward(const shard::UnitTensors& weights, const at::Tensor& branch,

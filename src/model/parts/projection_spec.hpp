@@ -24,9 +24,9 @@ struct ProjectionSpec {
     std::vector<Layer> layers;
     int64_t in;
     bool has_bias = false;
-    bool has_biases_apart = false;                  // each layer's is a parameter by itself
+    bool has_biases_apart = false;                  // each layer's bias is a parameter
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
-    std::vector<JointAdapter> joint{};              // in their place
+    std::vector<JointAdapter> joint{};              // that train together, in place of adapters
     shard::Form form = shard::Form::numbers;        // of the weights
 };
 

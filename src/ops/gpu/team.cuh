@@ -13,13 +13,13 @@
 #include "host_accesses.hpp"
 #include "kernels.hpp"
 
-// A kernel here is a program that one team of threads runs in phases: `each` deals out items,
+// A kernel here is a program that one team of threads runs in phases: `each` distributes items,
 // `reduce` combines the values of all items and returns the result to every thread. `each_own` and
 // `reduce_own` do so with values that a thread keeps for each of its items from phase to phase, in
 // registers: at most as many as the template argument of own(). A program is written once and run
-// by two kinds of teams: those of a GPU, and those of the host, whose threads are loops. Both deal
-// out items alike and join in the same order, so a test on the host tries the indexing and the
-// arithmetic that runs on the GPU.
+// by two kinds of teams: those of a GPU, and those of the host, whose threads are loops. Both
+// distribute items alike and join in the same order, so a test on the host tries the indexing and
+// the arithmetic that runs on the GPU.
 namespace ringshard::ops::gpu {
 
 constexpr int warp_size = 32;

@@ -63,7 +63,7 @@ void assign(Run& run, const Expression& target, const Datum& value) {
     } else if (const auto* names = dynamic_cast<const Sequence*>(&target)) {
         const std::vector<Datum> values = all_of(run, value);
         if (values.size() != names->items.size())
-            fail("{} values cannot be dealt out to {} names", values.size(), names->items.size());
+            fail("{} values cannot be assigned to {} names", values.size(), names->items.size());
         for (size_t i = 0; i < values.size(); ++i) assign(run, *names->items[i], values[i]);
     }
 }

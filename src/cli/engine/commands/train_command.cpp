@@ -34,8 +34,8 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-// The learners of a run: the model, or the adapters that train together; and the loaders of their
-// rows, which must outlive them.
+// Makes the curves of a run (the model, or the adapters that train together), and the loaders of
+// their rows, which must outlive them.
 std::vector<train::Curve> make_curves(const config::Config& config, const RunInputs& inputs,
                                       const mesh::MeshShape& shape, int64_t data_rank,
                                       std::deque<data::Loader>& loaders) {

@@ -108,7 +108,8 @@ comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement&
             if (context.settings.values.run.ignore_plan)
                 std::cerr << "warning: " << what << '\n';
             else
-                failure = Failure{ExitCode::settings, what + "; --ignore_plan begins all the same"};
+                failure =
+                    Failure{ExitCode::settings, what + "; --ignore_plan starts the run anyway"};
         }
     }
     if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;

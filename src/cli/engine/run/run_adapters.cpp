@@ -156,7 +156,7 @@ Expected<std::vector<AdapterFile>> read_adapter_files(
     return files;
 }
 
-// Takes what the files of adapters to go on from say, in the order of continued().
+// Applies the settings in the files of existing adapters, in the order of continued().
 Expected<AskedAdapters> with_files(AskedAdapters asked, const config::Settings& settings,
                                    const std::vector<AdapterFile>& files) {
     if (goes_on(settings)) return parse(settings, files.front());

@@ -32,8 +32,8 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
     if (beyond.empty()) return std::nullopt;
     if (is_strict)
         return Failure{ExitCode::settings,
-                       format_text("strict_length = true: {}; max_length = {} would be fine",
-                                   beyond, spec.max_positions)};
+                       format_text("strict_length = true: {}; set max_length = {} or less", beyond,
+                                   spec.max_positions)};
     warnings.push_back(beyond + "; positions beyond it are new to the model");
     return std::nullopt;
 }
