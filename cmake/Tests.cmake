@@ -62,7 +62,7 @@ endfunction()
 
 function(add_mpi_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS;ARGUMENTS" ${ARGN})
-    patience(T_TIMEOUT "${T_TIMEOUT}" 120)
+    patience(T_TIMEOUT "${T_TIMEOUT}" 300)
     if(NOT TARGET ringshard_mpi_main)  # the library of text, built alone, has no MPI
         add_library(ringshard_mpi_main OBJECT ${RINGSHARD_ROOT}/tests/support/mpi_main.cpp)
         target_link_libraries(ringshard_mpi_main PRIVATE ringshard_test_flags ringshard_comm_front)
