@@ -17,10 +17,6 @@ RINGSHARD_SIMD void write_row(To* __restrict into, const From* __restrict from, 
     for (int64_t i = 0; i < width; ++i) store(into[i], load(from[i]));
 }
 
-RINGSHARD_SIMD void add_row(float* __restrict into, const float* __restrict from, int64_t width) {
-    for (int64_t i = 0; i < width; ++i) into[i] += from[i];
-}
-
 template <class T>
 RINGSHARD_SIMD float dot(const T* __restrict a, const T* __restrict b, int64_t width) {
     float sum = 0;

@@ -8,14 +8,7 @@
 
 namespace ringshard::ops::cpu {
 
-namespace {
-
-template <class T>
-RINGSHARD_SIMD void add_row(float* __restrict into, const T* __restrict from, int64_t width) {
-    for (int64_t i = 0; i < width; ++i) into[i] += load(from[i]);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
                   const at::Tensor& bias) {

@@ -27,7 +27,7 @@ RINGSHARD_SIMD void scale_row(T* __restrict y, const T* __restrict x, const T* _
 }
 
 template <class T>
-RINGSHARD_SIMD void add_row(T* __restrict branch, const T* __restrict x, int64_t width) {
+RINGSHARD_SIMD void add_input_row(T* __restrict branch, const T* __restrict x, int64_t width) {
     for (int64_t i = 0; i < width; ++i) store(branch[i], load(branch[i]) + load(x[i]));
 }
 
@@ -123,7 +123,7 @@ RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor
         T* const all_branch = data<T>(branch);
         const T* const all_x = data<T>(x);
         out = normalize(branch, weight, epsilon, [&](int64_t t) {
-            add_row(all_branch + t * width, all_x + t * width, width);
+            add_input_row(all_branch + t * width, all_x + t * width, width);
         });
     });
     return out;

@@ -17,11 +17,6 @@ RINGSHARD_SIMD void copy_row(float* __restrict into, const T* __restrict from, i
     for (int64_t i = 0; i < width; ++i) into[i] = load(from[i]);
 }
 
-template <class T>
-RINGSHARD_SIMD void add_row(float* __restrict into, const T* __restrict from, int64_t width) {
-    for (int64_t i = 0; i < width; ++i) into[i] += load(from[i]);
-}
-
 // into = sum + from, rounded.
 template <class T>
 RINGSHARD_SIMD void add_last_row(T* __restrict into, const float* __restrict sum,

@@ -8,6 +8,7 @@
 
 #include "number.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/simd.hpp"
 
 // How the CPU operations walk over their rows.
 namespace ringshard::ops {
@@ -46,6 +47,17 @@ void for_slices(const at::Tensor& x, int64_t elements_of_slice, Work work) {
             return all.narrow(0, begin, length);
         });
 }
+
+// Unnamed: each file has the copies for kinds of processors that RINGSHARD_SIMD makes.
+namespace {
+
+// Adds a row to a sum of rows.
+template <class T>
+RINGSHARD_SIMD void add_row(float* __restrict into, const T* __restrict from, int64_t width) {
+    for (int64_t i = 0; i < width; ++i) into[i] += load(from[i]);
+}
+
+}  // namespace
 
 // Equal ranges of rows, one per thread, always the same for the same number of threads: so sums
 // that are formed per range and then added in order come out the same to the bit.

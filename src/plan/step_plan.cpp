@@ -150,10 +150,7 @@ private:
         return wanted ? offload_store.get() : nullptr;
     }
     int64_t num_adapters() const { return static_cast<int64_t>(stack_.zero.num_adapters()); }
-    int64_t adapters_at_a_time() const {
-        return std::min(config_.adapter.adapters_at_a_time.value_or(num_adapters()),
-                        num_adapters());
-    }
+    int64_t adapters_at_a_time() const { return config_.adapter.at_a_time(num_adapters()); }
     // The micro-batches that follow one another, so that every adapter has rows in one of them.
     int64_t turns() const {
         return (num_adapters() + adapters_at_a_time() - 1) / adapters_at_a_time();

@@ -37,7 +37,7 @@ public:
                                     AdapterLogs& logs);
 
     bool stops_early() const { return stops_early_; }
-    // What the evaluations of a model, or of an adapter, say so far. On rank 0.
+    // The best evaluation of a model, or of an adapter, so far, and its early stopping. On rank 0.
     struct Standing {
         explicit Standing(const config::EvaluationSettings& settings)
             : best(settings), early_stopping(settings) {}

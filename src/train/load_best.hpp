@@ -12,8 +12,8 @@ std::vector<int64_t> saved_steps(const std::filesystem::path& output_dir,
                                  std::optional<int64_t> coming = std::nullopt);
 
 // Gives the shards the weights of the best checkpoint, with which the run shall end: as in
-// transformers, that of the last one made right after an evaluation better than all before. Where
-// there is none, it says so. Collective over the world.
+// transformers, that of the last one made right after an evaluation better than all before. Without
+// such a checkpoint it logs a warning. Collective over the world.
 std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, int64_t step,
                                              const RunParts& parts, Log& log);
 // The same of one of the adapters that train together, after its last step, which a run of its own

@@ -2,28 +2,12 @@
 
 import json
 import os
-import random
 import shutil
-import struct
-import sys
-import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
+from joint_adapters import ADAPTERS, COMMON, FOLDER, MODEL, JointAdaptersTest, evaluations, read_file, tensors
+from trainer import read_metrics, read_steps, run
 
-MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
-COMMON = ["--bf16", "false", "--max_length", "48", "--logging_steps", "1",
-          "--per_device_train_batch_size", "2", "--full_determinism"]
-# Adapters differ in every way in which they may; one ends after 4 steps, one after an epoch and a half.
-ADAPTERS = {"small": {"lora_r": 4, "lora_alpha": 8, "learning_rate": 2e-3, "seed": 1, "max_steps": 6,
-                      "lora_target_modules": "q_proj,v_proj"},
-            "wide": {"lora_r": 8, "use_rslora": True, "learning_rate": 5e-4, "seed": 2, "lora_dropout": 0.1, "max_steps": 4,
-                     "lora_target_modules": "all-linear", "init_lora_weights": "gaussian", "max_grad_norm": 0.1},
-            "short": {"lora_r": 2, "lora_dropout": 0.0, "learning_rate": 1e-2, "lr_scheduler_type": "cosine",
-                      "num_train_epochs": 1.5, "weight_decay": 0.1, "loraplus_lr_ratio": 4,
-                      "lora_target_modules": "down_proj"}}
 # With rates at which some have their least loss on other rows before the last step.
 WORSENING = {"small": {"lora_r": 4, "learning_rate": 3e-2, "seed": 1, "max_steps": 6, "lora_target_modules": "all-linear"},
              "wide": {"lora_r": 8, "learning_rate": 1e-3, "seed": 2, "max_steps": 4, "lora_target_modules": "all-linear"},
@@ -39,10 +23,6 @@ EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", 
            "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
            "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
            "max_position_embeddings": 256, "tie_word_embeddings": False, "router_aux_loss_coef": 0.05, "initializer_range": 0.1}
-HALF_A_BILLION = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_act": "silu", "vocab_size": 151936,
-                  "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14,
-                  "num_key_value_heads": 2, "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
-                  "use_sliding_window": False, "rope_theta": 1000000.0}
 BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4,
                             "lora_target_modules": "q_proj,v_proj"},
                   "wide": {"lora_r": 8, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
@@ -50,106 +30,7 @@ BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 
                   "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
 
 
-def read_file(*path):
-    with open(os.path.join(*path), "rb") as file:
-        return file.read()
-
-
-def tensors(folder):
-    content = read_file(folder, "adapter_model.safetensors")
-    end = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:end])
-    header.pop("__metadata__", None)
-    found = {}
-    for name, entry in header.items():
-        begin, after = entry["data_offsets"]
-        found[name] = struct.unpack(f"<{(after - begin) // 4}f", content[end + begin:end + after])
-    return found
-
-
-def evaluations(folder):
-    return [line for line in read_metrics(folder) if "eval_loss" in line]
-
-
-class JointAdapters(TrainerTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        for number, name in enumerate(ADAPTERS):
-            numbers = random.Random(number)
-            rows = [[numbers.randrange(5, 250) for _ in range(numbers.randrange(8, 48))] for _ in range(13 - number)]
-            cls.write_rows(cls.data_of(name), rows)
-        cls.adapters = cls.write_adapters("adapters.yaml")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def data_of(cls, name):
-        return os.path.join(cls.folder.name, f"{name}.jsonl")
-
-    @staticmethod
-    def write_rows(file, rows):
-        with open(file, "w") as lines:
-            for row in rows:
-                lines.write(json.dumps({"input_ids": row, "labels": row}) + "\n")
-
-    @classmethod
-    def write_adapters(cls, name, of=None, **data):
-        path = os.path.join(cls.folder.name, name)
-        with open(path, "w") as file:
-            file.write("list:\n")
-            for adapter, settings in (of or ADAPTERS).items():
-                own = {"name": adapter, "dataset_name": data.get(adapter, cls.data_of(adapter)), **settings}
-                file.write("  - " + json.dumps(own) + "\n")
-        return path
-
-    def path(self, name):
-        return os.path.join(self.folder.name, self.id(), name)
-
-    def train_together(self, output, *flags, adapters=None, model=MODEL, ranks=None, **variables):
-        return run("train", "--model_name_or_path", model, *COMMON, "--adapters", adapters or self.adapters, "--output_dir", output,
-                   *flags, ranks=ranks, **variables)
-
-    def train_alone(self, name, output, *flags, of, model, ranks=None):
-        own = [word for key, value in of[name].items() for word in (f"--{key}", str(value))]
-        return run("train", "--model_name_or_path", model, *COMMON, "--use_peft", *own, "--dataset_name", self.data_of(name),
-                   "--output_dir", output, *flags, ranks=ranks)
-
-    # The first `of_job` flags are those of the job with all adapters alone.
-    def expect_own_curves(self, *flags, of=None, model=MODEL, ranks=None, of_job=0):
-        of = of or ADAPTERS
-        together = self.path("together")
-        adapters = self.write_adapters(f"{self.id()}.yaml", of)
-        self.expect(self.train_together(together, *flags, adapters=adapters, model=model, ranks=ranks), 0)
-        for name in of:
-            alone = self.path(name)
-            self.expect(self.train_alone(name, alone, *flags[of_job:], of=of, model=model, ranks=ranks), 0)
-            ours = os.path.join(together, name)
-            for mine, own in zip(read_steps(ours), read_steps(alone), strict=True):
-                with self.subTest(adapter=name, step=own["step"]):
-                    for key in ("step", "epoch", "learning_rate", "num_tokens"):
-                        self.assertEqual(mine[key], own[key], key)
-                    for key in ("loss", "entropy", "mean_token_accuracy"):
-                        self.assertAlmostEqual(mine[key], own[key], delta=1e-6, msg=key)
-                    self.assertAlmostEqual(mine["grad_norm"], own["grad_norm"], delta=1e-5 * max(1, own["grad_norm"]))
-            for mine, own in zip(evaluations(ours), evaluations(alone), strict=True):
-                with self.subTest(adapter=name, evaluation=own["step"]):
-                    for key in ("step", "epoch", "eval_num_tokens"):
-                        self.assertEqual(mine[key], own[key], key)
-                    for key in ("eval_loss", "eval_entropy", "eval_mean_token_accuracy"):
-                        self.assertAlmostEqual(mine[key], own[key], delta=1e-6, msg=key)
-            self.assertEqual(read_metrics(ours)[-1]["step"], read_metrics(alone)[-1]["step"])
-            self.assertIn("train_runtime", read_metrics(ours)[-1])
-            self.assertEqual(read_file(ours, "adapter_config.json"), read_file(alone, "adapter_config.json"))
-            theirs = tensors(alone)
-            for tensor, values in tensors(ours).items():
-                for mine, own in zip(values, theirs.pop(tensor), strict=True):
-                    self.assertAlmostEqual(mine, own, delta=2e-5, msg=tensor)
-            self.assertEqual(theirs, {})
-        return together
-
+class JointAdapters(JointAdaptersTest):
     def test_one_rank(self):
         self.expect_own_curves()
 
@@ -354,56 +235,6 @@ class JointAdapters(TrainerTest):
         with open(self.adapters) as before, open(adapters, "w") as after:
             after.write(before.read().replace('"seed": 1', '"seed": 3'))
         self.expect(self.train_together(output, adapters=adapters), 78, "adapters: ", "then", "now")
-
-    # Bytes of tensors as the runs count them, in steps after the first, which has the peak of loading too.
-    def test_activations_of_one_at_a_time(self):
-        rows = self.path("rows.jsonl")
-        os.makedirs(os.path.dirname(rows))
-        self.write_rows(rows, [[token % 250 for token in range(row, row + 48)] for row in range(8)])
-        alone = {"lora_r": 8, "max_steps": 3, "dataset_name": rows, "lora_target_modules": "all-linear"}
-        adapters = self.write_adapters("alike.yaml", {f"a{seed}": {**alone, "seed": seed} for seed in range(8)},
-                                       **{f"a{seed}": rows for seed in range(8)})
-
-        def activations(output, *flags, **given):
-            self.expect(self.train_together(output, *flags, **given), 0)
-            return read_steps(output)[-1]["memory_activations_bytes"]
-
-        together = activations(self.path("together"), adapters=adapters)
-        in_turn = activations(self.path("in-turn"), "--adapters_at_a_time", "1", adapters=adapters)
-        one = activations(self.path("one"), adapters=self.write_adapters("one.yaml", {"a0": alone}, a0=rows))
-        self.assertGreater(together, 3 * one)
-        self.assertLess(in_turn, 1.05 * one)
-
-    # Of a model of Qwen2.5-0.5B's shape. Weights, gradients and moments of the adapters are most of what eight take more.
-    def test_memory_of_eight(self):
-        folder = self.path("half-a-billion")
-        os.makedirs(folder)
-        with open(os.path.join(folder, "config.json"), "w") as file:
-            json.dump(HALF_A_BILLION, file)
-        adapters = json.dumps([{"name": f"a{seed}", "seed": seed} for seed in range(8)])
-        for bf16, policy, length in (("false", "input", 256), ("true", "all", 2048)):
-            def bytes_of(*flags, of=(bf16, policy, length)):
-                result = run("plan", "--model_name_or_path", folder, "--lora_r", "8", "--lora_target_modules", "all-linear",
-                             "--per_device_train_batch_size", "1", "--bf16", of[0], "--activation_policy", of[1],
-                             "--max_length", str(of[2]), "--device", "cpu", *flags, "--json")
-                self.expect(result, 0)
-                kinds = json.loads(result.stdout)["memory_bytes"]
-                return sum(number for kind, number in kinds.items() if kind != "save_copy")
-
-            together, one = bytes_of("--adapters", adapters, "--adapters_at_a_time", "1"), bytes_of("--use_peft")
-            with self.subTest(policy=policy, ratio=together / one):
-                self.assertLess(together, 1.3 * one)
-
-    def test_plan(self):
-        def peak(*flags):
-            result = run("plan", "--model_name_or_path", MODEL, *COMMON, *flags, "--gpu", "h100-80", "--json")
-            self.expect(result, 0)
-            return json.loads(result.stdout)["memory_bytes"]
-
-        together, one = peak("--adapters", self.adapters), peak("--use_peft", "--lora_r", "8")
-        self.assertLess(together["weights"], 3 * one["weights"])
-        self.assertGreater(together["optimizer"], one["optimizer"])
-        self.assertGreater(together["activations"], one["activations"])
 
 
 if __name__ == "__main__":

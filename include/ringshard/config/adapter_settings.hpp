@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,11 @@ struct AdapterSettings {
     std::string adapters;              // JSON: several that train together, or a file of them
     std::optional<int64_t> adapters_at_a_time;  // of these in a micro-batch; unset: all
     bool merge = false;                         // for export
+
+    // Of so many adapters: those that have rows in one micro-batch.
+    int64_t at_a_time(int64_t num_adapters) const {
+        return std::min(num_adapters, adapters_at_a_time.value_or(num_adapters));
+    }
 };
 
 }  // namespace ringshard::config

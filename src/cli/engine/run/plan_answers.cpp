@@ -78,21 +78,12 @@ void Planner::add_passed_bytes(const config::Config& config, const mesh::MeshSha
     plan.checkpoint_bytes += passed_bytes_;
 }
 
-namespace {
-
-// Of those that train together; 1 of any other model.
-int64_t adapters_at_a_time(const config::AdapterSettings& settings, const model::ModelSpec& spec) {
-    const int64_t all = std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
-    return std::min(all, settings.adapters_at_a_time.value_or(all));
-}
-
-}  // namespace
-
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
                        int64_t row_length) const {
+    const int64_t num_adapters = std::max<int64_t>(1, std::ssize(spec_.blocks.front().joint));
     Answer answer{.shape = shape,
                   .num_rows = settings.values.training.per_device_train_batch_size *
-                              adapters_at_a_time(settings.values.adapter, spec_),
+                              settings.values.adapter.at_a_time(num_adapters),
                   .row_length = row_length};
     config::Config config = settings.values;
     plan::Question question{config, spec_, shape, row_length,
