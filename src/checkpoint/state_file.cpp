@@ -48,7 +48,7 @@ void make_groups(const FileId& file, const std::string& name, std::map<std::stri
     made[name] = true;
 }
 
-SpaceId space_of(const std::vector<int64_t>& shape) {
+SpaceId dataspace_of(const std::vector<int64_t>& shape) {
     const std::vector<hsize_t> sizes(shape.begin(), shape.end());
     return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
             "make a shape"};
@@ -56,7 +56,7 @@ SpaceId space_of(const std::vector<int64_t>& shape) {
 
 DatasetId make_dataset(const FileId& file, const DatasetSpec& spec,
                        const PropertiesId& properties) {
-    return {H5Dcreate2(file, spec.name.c_str(), type_of(spec.type), space_of(spec.shape),
+    return {H5Dcreate2(file, spec.name.c_str(), type_of(spec.type), dataspace_of(spec.shape),
                        H5P_DEFAULT, properties, H5P_DEFAULT),
             "make a dataset"};
 }

@@ -41,9 +41,9 @@ std::vector<std::string> keys_of(Schedule schedule) {
 }
 
 // Reads the values and records the first broken rule.
-class Reader {
+class ScheduleReader {
 public:
-    explicit Reader(json content) : content_(std::move(content)) {}
+    explicit ScheduleReader(json content) : content_(std::move(content)) {}
 
     bool has(const char* name) const { return !content_.value(name, json()).is_null(); }
     double number(const char* name, double otherwise, bool may_be_0 = true) {
@@ -98,7 +98,8 @@ private:
     std::optional<Failure> failure_;
 };
 
-void read_lowest(Reader& reader, const TrainingSettings& training, ScheduleSettings& settings) {
+void read_lowest(ScheduleReader& reader, const TrainingSettings& training,
+                 ScheduleSettings& settings) {
     const bool as_rate = reader.has("min_lr");
     if (as_rate == reader.has("min_lr_rate"))
         reader.complain(
@@ -111,7 +112,8 @@ void read_lowest(Reader& reader, const TrainingSettings& training, ScheduleSetti
     if (reader.has("warmup_lr_rate")) settings.first_share = reader.number("warmup_lr_rate", 0);
 }
 
-void read_deepspeed(Reader& reader, const TrainingSettings& training, ScheduleSettings& settings) {
+void read_deepspeed(ScheduleReader& reader, const TrainingSettings& training,
+                    ScheduleSettings& settings) {
     settings.warmup_course = reader.deepspeed_warmup();
     settings.first_share = reader.number("warmup_min_ratio", 0);
     if (reader.has("warmup_min_lr") && training.learning_rate > 0)
@@ -126,7 +128,7 @@ void read_deepspeed(Reader& reader, const TrainingSettings& training, ScheduleSe
                         *settings.total_num_steps, training.max_steps));
 }
 
-void read_stable_decay(Reader& reader, ScheduleSettings& settings) {
+void read_stable_decay(ScheduleReader& reader, ScheduleSettings& settings) {
     if (reader.has("num_decay_steps"))
         settings.num_decay_steps = reader.steps("num_decay_steps");
     else
@@ -153,7 +155,7 @@ Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& traini
     auto content = parse_json<json>(text.empty() || text == "null" ? "{}" : text);
     if (!content || !content.value().is_object())
         return Failure{ExitCode::settings, "lr_scheduler_kwargs must be a JSON object"};
-    Reader reader(std::move(content.value()));
+    ScheduleReader reader(std::move(content.value()));
     reader.check_keys(schedule);
     ScheduleSettings settings;
     const double usual_cycles = schedule == Schedule::cosine_with_restarts ? 1.0 : 0.5;

@@ -203,7 +203,7 @@ std::string find_misfit(const json& config) {
 }
 
 // Requires fields of their kinds: find_misfit() has returned an empty text.
-LoraConfig read_fields(const json& config, const ordered_json& in_order) {
+LoraConfig read_adapter_fields(const json& config, const ordered_json& in_order) {
     LoraConfig lora;
     lora.r = config.value("r", lora.r);
     lora.lora_alpha = config.value("lora_alpha", lora.lora_alpha);
@@ -254,7 +254,7 @@ Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::st
     if (const std::string misfit = find_misfit(config); !misfit.empty()) return refuse(misfit);
     if (const std::string problem = find_contradiction(config); !problem.empty())
         return refuse(problem);
-    return read_fields(config, parse_json<ordered_json>(text).value());
+    return read_adapter_fields(config, parse_json<ordered_json>(text).value());
 }
 
 std::string print_adapter_config(const LoraConfig& lora, const std::string& base) {

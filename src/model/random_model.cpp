@@ -21,7 +21,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // Elements that are made at a time, so that large tensors need not be in memory.
-constexpr int64_t piece_elements = int64_t{1} << 24;
+constexpr int64_t filled_elements = int64_t{1} << 24;
 
 double number_of(shard::InitialValues initial) {
     switch (initial) {
@@ -56,8 +56,8 @@ void write_random(const shard::PlacedTensor& tensor, const ModelSpec& spec,
     const bool is_drawn =
         tensor.initial == shard::InitialValues::normal || is_bias_of_router(tensor.spec.name, spec);
     const shard::Range zeros = zeros_of(tensor, spec);
-    for (int64_t first = 0; first < tensor.size; first += piece_elements) {
-        const int64_t count = std::min(tensor.size - first, piece_elements);
+    for (int64_t first = 0; first < tensor.size; first += filled_elements) {
+        const int64_t count = std::min(tensor.size - first, filled_elements);
         const at::Tensor piece = at::empty({count}, at::TensorOptions(at::kFloat));
         if (is_drawn)
             piece.normal_(0, deviation, generator);

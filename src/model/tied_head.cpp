@@ -8,7 +8,7 @@ namespace ringshard::model {
 
 namespace {
 
-constexpr int64_t piece_elements = int64_t{1} << 20;  // compared at a time
+constexpr int64_t compared_elements = int64_t{1} << 20;  // compared at a time
 
 const StoredTensor* find_weight(const StoredModel& stored, const std::string& name) {
     return stored.find(name + ".weight");
@@ -31,8 +31,8 @@ Expected<bool> is_head_the_embedding(const StoredModel& stored, const ParameterN
     const shard::Range range = shard::part_of(size, part, num_parts);
     std::vector<float> of_embedding;
     std::vector<float> of_head;
-    for (int64_t begin = range.begin; begin < range.end; begin += piece_elements) {
-        const auto count = static_cast<size_t>(std::min(piece_elements, range.end - begin));
+    for (int64_t begin = range.begin; begin < range.end; begin += compared_elements) {
+        const auto count = static_cast<size_t>(std::min(compared_elements, range.end - begin));
         of_embedding.resize(count);
         of_head.resize(count);
         if (auto failure = stored.read(embedding, begin, of_embedding)) return *failure;

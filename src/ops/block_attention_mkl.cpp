@@ -22,7 +22,8 @@ Block<T> head_of(const at::Tensor& rows, int64_t document, int64_t head) {
             rows.stride(1)};
 }
 
-RINGSHARD_SIMD float dot(const bf16* __restrict a, const bf16* __restrict b, int64_t width) {
+RINGSHARD_SIMD float dot_of_rows(const bf16* __restrict a, const bf16* __restrict b,
+                                 int64_t width) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < width; ++i) sum += load(a[i]) * load(b[i]);
@@ -139,7 +140,7 @@ void backward_head(const ProductSizes& s, bool diagonal, const HeadInput& in, Bl
         const int64_t count = std::min(block, s.queries - first);
         for (int64_t r = 0; r < count; ++r)
             deltas[static_cast<size_t>(r)] =
-                dot(in.d_out.row(first + r).data, in.out.row(first + r).data, s.width);
+                dot_of_rows(in.d_out.row(first + r).data, in.out.row(first + r).data, s.width);
         const Sum<To> dq_sum(dq.row(first), adds, count, s.width, dq_beside);
         const int64_t end = diagonal ? std::min(s.keys, first + count) : s.keys;
         for (int64_t key = 0; key < end; key += block) {
@@ -172,9 +173,10 @@ void backward_head(const ProductSizes& s, bool diagonal, const HeadInput& in, Bl
 
 // All query heads of one key head of one document.
 template <class To>
-void backward_key_head(const AttentionInput& input, const at::Tensor& d_out, const at::Tensor& out,
-                       const at::Tensor& lse, const AttentionGradients& gradients, int64_t document,
-                       int64_t key_head, Scratch& scratch) {
+void backward_heads_of_key(const AttentionInput& input, const at::Tensor& d_out,
+                           const at::Tensor& out, const at::Tensor& lse,
+                           const AttentionGradients& gradients, int64_t document, int64_t key_head,
+                           Scratch& scratch) {
     const ProductSizes s(input);
     std::vector<float> dk_beside;
     std::vector<float> dv_beside;
@@ -210,8 +212,8 @@ void attend_backward_with_mkl(const AttentionInput& input, const at::Tensor& d_o
         at::parallel_for(0, s.documents * s.key_heads, 1, [&](int64_t begin, int64_t end) {
             Scratch scratch(std::min(block, s.queries), std::min(block, s.keys));
             for (int64_t i = begin; i < end; ++i)
-                backward_key_head<To>(input, d_out, out, lse_of_heads, gradients, i / s.key_heads,
-                                      i % s.key_heads, scratch);
+                backward_heads_of_key<To>(input, d_out, out, lse_of_heads, gradients,
+                                          i / s.key_heads, i % s.key_heads, scratch);
         });
     });
 }

@@ -13,7 +13,7 @@ namespace ringshard::ops::cpu {
 
 namespace {
 
-constexpr int64_t block = 16384;
+constexpr int64_t block_elements = 16384;
 
 RINGSHARD_SIMD float squares(const float* __restrict x, int64_t count) {
     float sum = 0;
@@ -107,9 +107,10 @@ RINGSHARD_SIMD void lion_block(float* __restrict w, Moment* __restrict m, const 
 
 template <class Work>
 void for_blocks(int64_t count, Work work) {
-    const int64_t num_blocks = (count + block - 1) / block;
+    const int64_t num_blocks = (count + block_elements - 1) / block_elements;
     at::parallel_for(0, num_blocks, 1, [&](int64_t first, int64_t last) {
-        for (int64_t b = first; b < last; ++b) work(b * block, std::min(block, count - b * block));
+        for (int64_t b = first; b < last; ++b)
+            work(b * block_elements, std::min(block_elements, count - b * block_elements));
     });
 }
 
@@ -117,9 +118,10 @@ void for_blocks(int64_t count, Work work) {
 
 at::Tensor sum_of_squares(const at::Tensor& flat) {
     at::Tensor sum = at::zeros({}, flat.options().dtype(at::kDouble));
-    std::vector<double> of_block(static_cast<size_t>((flat.numel() + block - 1) / block));
+    std::vector<double> of_block(
+        static_cast<size_t>((flat.numel() + block_elements - 1) / block_elements));
     for_blocks(flat.numel(), [&](int64_t begin, int64_t count) {
-        of_block[static_cast<size_t>(begin / block)] =
+        of_block[static_cast<size_t>(begin / block_elements)] =
             static_cast<double>(squares(data<float>(flat) + begin, count));
     });
     for (const double part : of_block) *sum.mutable_data_ptr<double>() += part;

@@ -14,7 +14,7 @@ struct Normed {
     at::Tensor inverse;  // [t, 1]: 1 / deviation
 };
 
-Normed normalize(const at::Tensor& rows, double epsilon) {
+Normed normalize_rows(const at::Tensor& rows, double epsilon) {
     const at::Tensor x = rows.to(at::kFloat);
     at::Tensor centred = x - x.mean({1}, true);
     const at::Tensor inverse = centred.square().mean({1}, true).add_(epsilon).rsqrt_();
@@ -33,7 +33,7 @@ at::Tensor layer_norm(const at::Tensor& x, const LayerNorm& norm) {
     at::Tensor y = at::empty_like(x);
     const at::Tensor weight = factors(x, norm);
     for_slices(x, int64_t{1} << 20, [&](auto slice) {
-        const at::Tensor rows = normalize(slice(x), norm.epsilon).x.mul_(weight);
+        const at::Tensor rows = normalize_rows(slice(x), norm.epsilon).x.mul_(weight);
         if (norm.bias.defined()) rows.add_(norm.bias);
         slice(y).copy_(rows);
     });
@@ -46,7 +46,7 @@ void layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const LayerN
                          const at::Tensor& d_bias) {
     const at::Tensor weight = factors(x, norm);
     for_slices(x, int64_t{1} << 20, [&](auto slice) {
-        const Normed normed = normalize(slice(x), norm.epsilon);
+        const Normed normed = normalize_rows(slice(x), norm.epsilon);
         const at::Tensor d = slice(dy).to(at::kFloat);
         if (d_weight.defined()) d_weight.add_((d * normed.x).sum({0}));
         if (d_bias.defined()) d_bias.add_(d.sum({0}));

@@ -20,7 +20,7 @@ std::array<float, n - 1> borders_of(const std::array<float, n>& values) {
     return borders;
 }
 
-float largest_of(std::span<const float> numbers) {
+float largest_weight(std::span<const float> numbers) {
     float largest = 0;
     for (const float number : numbers) largest = std::max(largest, std::abs(number));
     return largest;
@@ -41,7 +41,7 @@ float quantize_block(std::span<const float> weights, const std::array<float, 15>
                      uint8_t* codes) {
     std::array<float, nf4_block> scaled{};
     std::array<uint8_t, nf4_block> of_weights{};
-    float scale = largest_of(weights);
+    float scale = largest_weight(weights);
     const bool is_short = std::ssize(weights) < nf4_block;
     if (is_short) scale = std::max(scale, smallest_divisor);
     const float factor = 1 / std::max(scale, smallest_divisor);
@@ -153,7 +153,7 @@ NestedScales quantize_scales(std::span<const float> scales) {
     for (size_t first = 0; first < rest.size(); first += nf4_nested_block) {
         const size_t count = std::min<size_t>(nf4_nested_block, rest.size() - first);
         const bool is_short = count < nf4_nested_block;
-        float largest = largest_of(std::span(rest).subspan(first, count));
+        float largest = largest_weight(std::span(rest).subspan(first, count));
         if (is_short) largest = std::max(largest, smallest_divisor);
         nested.scales.push_back(largest);
         const float factor = 1 / std::max(largest, smallest_divisor);

@@ -38,7 +38,7 @@ struct Block {
 };
 
 template <class Work>
-void for_blocks(const PlainAttention& input, Work work) {
+void for_row_blocks(const PlainAttention& input, Work work) {
     const int64_t queries = input.q.size(1);
     const int64_t step = queries_of_block(input);
     for (int64_t begin = 0; begin < queries; begin += step) {
@@ -89,7 +89,7 @@ SeenKeys plain_attention(const PlainAttention& input) {
                   at::empty(sizes.slice(0, 3), input.q.options().dtype(at::kFloat))};
     const at::Tensor out = seen.out.transpose(1, 2).unflatten(1, {g, -1});
     const at::Tensor lse = seen.lse.transpose(1, 2).unflatten(1, {g, -1});
-    for_blocks(input, [&](const Block& block) {
+    for_row_blocks(input, [&](const Block& block) {
         at::Tensor weights = scores_of(input, block, q, k);
         const at::Tensor sums = at::logsumexp(weights, {-1});
         weights.sub_(sums.unsqueeze(-1)).exp_();
@@ -118,7 +118,7 @@ PlainGradients plain_attention_backward(const PlainAttention& input, const at::T
     const at::Tensor dq = gradients.dq.transpose(1, 2).unflatten(1, {g, -1});
     const at::Tensor dk = gradients.dk.transpose(1, 2);  // summed over the queries' heads
     const at::Tensor dv = gradients.dv.transpose(1, 2);
-    for_blocks(input, [&](const Block& block) {
+    for_row_blocks(input, [&](const Block& block) {
         at::Tensor slope;
         const at::Tensor weights =
             scores_of(input, block, q, k, &slope).sub_(block.queries(lse)).exp_();

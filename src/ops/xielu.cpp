@@ -9,8 +9,8 @@ namespace ringshard::ops {
 namespace {
 
 // Both factors [1], fp32.
-struct Factors {
-    explicit Factors(const XieluScalars& scalars)
+struct XieluFactors {
+    explicit XieluFactors(const XieluScalars& scalars)
         : positive(at::softplus(scalars.alpha_p.to(at::kFloat))),
           negative(at::softplus(scalars.alpha_n.to(at::kFloat)) + xielu_form::beta) {}
     at::Tensor positive;
@@ -29,13 +29,13 @@ at::Tensor negative_part(const at::Tensor& x) {
     return at::expm1(x.clamp_max(xielu_form::ceiling)).sub_(x.clamp_max(0)).mul_(factor(x.le(0)));
 }
 
-at::Tensor value(const at::Tensor& x, const Factors& factors) {
+at::Tensor value(const at::Tensor& x, const XieluFactors& factors) {
     return (factors.positive * positive_part(x))
         .add_(factors.negative * negative_part(x))
         .add_(x, xielu_form::beta);
 }
 
-at::Tensor slope(const at::Tensor& x, const Factors& factors) {
+at::Tensor slope(const at::Tensor& x, const XieluFactors& factors) {
     const at::Tensor of_negative = at::expm1(x.clamp_max(0))
                                        .add_(1)
                                        .mul_(factor(x.lt(xielu_form::ceiling)))
@@ -55,14 +55,14 @@ void add_gradient(const at::Tensor& gradient, const at::Tensor& of_factor,
 }  // namespace
 
 at::Tensor xielu(const at::Tensor& x, const XieluScalars& scalars) {
-    return value(x.to(at::kFloat), Factors(scalars)).to(x.scalar_type());
+    return value(x.to(at::kFloat), XieluFactors(scalars)).to(x.scalar_type());
 }
 
 void xielu_backward(const at::Tensor& d_product, const at::Tensor& x, const XieluScalars& scalars,
                     const XieluScalars& gradients) {
     const at::Tensor input = x.to(at::kFloat);
     const at::Tensor dy = d_product.to(at::kFloat);
-    const Factors factors(scalars);
+    const XieluFactors factors(scalars);
     const auto sum_with = [&](const at::Tensor& part) {
         return (dy * part).sum({1}).sum(at::kDouble).to(at::kFloat);
     };

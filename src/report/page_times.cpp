@@ -11,20 +11,20 @@ namespace ringshard::report {
 
 namespace {
 
-struct Kind {
+struct TimeKind {
     const char* title;
     const char* name;  // prefix of metrics' keys, before "_s", "_median_s", "_min_s" and "_rank"
 };
-constexpr std::array kinds{Kind{"Computing", "compute"},
-                           Kind{"Waiting for other ranks", "comm_wait"},
-                           Kind{"Waiting for data", "data_wait"}};
+constexpr std::array time_kinds{TimeKind{"Computing", "compute"},
+                                TimeKind{"Waiting for other ranks", "comm_wait"},
+                                TimeKind{"Waiting for data", "data_wait"}};
 
-Series series(const MetricsLog& metrics, const Kind& kind, const char* ending) {
+Series series(const MetricsLog& metrics, const TimeKind& kind, const char* ending) {
     return series_of(metrics, concat(kind.name, ending));
 }
 
 // Charts the seconds of a kind on the slowest, the median and the fastest rank.
-Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
+Chart spread(const MetricsLog& metrics, const TimeKind& kind, size_t color) {
     Chart chart{.key = format_text("{}_s", kind.name),
                 .title = kind.title,
                 .counting = Counting::seconds,
@@ -39,7 +39,7 @@ Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
 }
 
 // Returns the rank that was slowest most often, and its share of the lines: "3 (60%)".
-std::string slowest_rank(const MetricsLog& metrics, const Kind& kind) {
+std::string slowest_rank(const MetricsLog& metrics, const TimeKind& kind) {
     std::map<int64_t, int64_t> times;
     int64_t num_lines = 0;
     for (const double rank : values_of(metrics, format_text("{}_rank", kind.name))) {
@@ -54,7 +54,7 @@ std::string slowest_rank(const MetricsLog& metrics, const Kind& kind) {
 
 std::string table_of_ranks(const MetricsLog& metrics) {
     HtmlTable table{{"Over all lines", "Median rank", "Slowest rank", "Mostly rank"}, {}};
-    for (const Kind& kind : kinds) {
+    for (const TimeKind& kind : time_kinds) {
         const auto medians = values_of(metrics, format_text("{}_median_s", kind.name));
         const auto longest = values_of(metrics, format_text("{}_s", kind.name));
         if (longest.empty()) continue;
@@ -69,13 +69,13 @@ std::string table_of_ranks(const MetricsLog& metrics) {
 std::string times_of_one(const RunStory& run) {
     const Axis steps = steps_of_runs(Stories(&run, 1));
     std::vector<Part> parts;
-    for (size_t kind = 0; kind < kinds.size(); ++kind)
-        parts.push_back(
-            {lower_case(kinds[kind].title), series(run.metrics, kinds[kind], "_median_s"), kind});
+    for (size_t kind = 0; kind < time_kinds.size(); ++kind)
+        parts.push_back({lower_case(time_kinds[kind].title),
+                         series(run.metrics, time_kinds[kind], "_median_s"), kind});
     const Chart whole = stacked({"A step, median rank", "step", Counting::seconds}, parts);
     std::string figures = whole.is_empty() ? "" : figure(whole, steps, legend(parts));
-    for (size_t kind = 0; kind < kinds.size(); ++kind) {
-        const Chart chart = spread(run.metrics, kinds[kind], kind);
+    for (size_t kind = 0; kind < time_kinds.size(); ++kind) {
+        const Chart chart = spread(run.metrics, time_kinds[kind], kind);
         if (!chart.is_empty()) figures += figure(chart, steps);
     }
     if (figures.empty()) return {};
@@ -88,7 +88,7 @@ std::string times_of_one(const RunStory& run) {
 std::string times_of_several(Stories runs) {
     const Axis steps = steps_of_runs(runs);
     std::string figures;
-    for (const Kind& kind : kinds) {
+    for (const TimeKind& kind : time_kinds) {
         const Chart chart =
             chart_of_runs(runs, {format_text("{}, slowest rank", kind.title),
                                  format_text("{}_s", kind.name), Counting::seconds});

@@ -11,7 +11,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t most_tokens = int64_t{1} << 26;
-constexpr int64_t most_positions = int64_t{1} << 40;
+constexpr int64_t positions_limit = int64_t{1} << 40;
 
 // Sizes that all blocks have.
 struct Sizes {
@@ -170,7 +170,7 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     if (defaults.norm_name != nullptr)
         spec.norm.epsilon = config.number_above_0(defaults.norm_name, defaults.norm.epsilon);
     spec.initializer_range = config.number_above_0("initializer_range", defaults.initializer_range);
-    spec.max_positions = config.whole_number_or("max_position_embeddings", most_positions, 32768);
+    spec.max_positions = config.whole_number_or("max_position_embeddings", positions_limit, 32768);
     const MlpSpec mlp{.intermediate = sizes.intermediate,
                       .activation = read_activation(config, defaults)};
     spec.blocks.assign(static_cast<size_t>(sizes.num_blocks),
@@ -229,7 +229,7 @@ double read_cap(ConfigReader& config, const char* name, double usual) {
 std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> usual) {
     if (!config.content().contains("sliding_window")) return usual;
     if (!config.has("sliding_window")) return std::nullopt;
-    return config.whole_number("sliding_window", most_positions);
+    return config.whole_number("sliding_window", positions_limit);
 }
 
 }  // namespace ringshard::model

@@ -18,7 +18,7 @@ Defaults gemma_defaults(const char* activation_name, int64_t key_heads) {
             .activation_name = activation_name};
 }
 
-ModelSpec read_common(ConfigReader& config, const Defaults& defaults) {
+ModelSpec read_gemma_fields(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec = read_plain_model(config, defaults);
     read_attention_bias(config, spec);
     refuse_flag(config, "use_bidirectional_attention");
@@ -41,7 +41,7 @@ void set_four_norms(ModelSpec& spec) {
 
 // Caps, and windows in every second block.
 ModelSpec read_capped(ConfigReader& config) {
-    ModelSpec spec = read_common(config, gemma_defaults("hidden_activation", 4));
+    ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_activation", 4));
     read_scale(config, spec);
     spec.scores.cap = read_cap(config, "attn_logit_softcapping", 50);
     spec.logits_cap = read_cap(config, "final_logit_softcapping", 30);
@@ -54,7 +54,7 @@ ModelSpec read_capped(ConfigReader& config) {
 }  // namespace
 
 ModelSpec read_gemma(ConfigReader& config) {
-    ModelSpec spec = read_common(config, gemma_defaults("hidden_act", 16));
+    ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_act", 16));
     // An old name of the activation that the releases were trained with.
     if (config.word("hidden_act", "") == "gelu")
         for (BlockSpec& block : spec.blocks) block.mlp.activation = ops::Activation::gelu_tanh;
@@ -77,7 +77,7 @@ ModelSpec read_gemma3(ConfigReader& config) {
     Defaults defaults = gemma_defaults("hidden_activation", 4);
     defaults.rope.theta = 1000000.0;
     defaults.has_ropes_by_layer = true;
-    ModelSpec spec = read_common(config, defaults);
+    ModelSpec spec = read_gemma_fields(config, defaults);
     read_scale(config, spec);
     set_four_norms(spec);
     if (config.has("attn_logit_softcapping"))

@@ -5,7 +5,7 @@ namespace ringshard::model {
 namespace {
 
 // Norms stand behind the branches of a block, and queries and keys are normed over all heads.
-ModelSpec read_common(ConfigReader& config, const Defaults& defaults) {
+ModelSpec read_olmo_fields(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec = read_plain_model(config, defaults);
     read_attention_bias(config, spec);
     for (BlockSpec& block : spec.blocks) {
@@ -33,7 +33,7 @@ ModelSpec read_olmo(ConfigReader& config) {
 }
 
 ModelSpec read_olmo2(ConfigReader& config) {
-    return read_common(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
+    return read_olmo_fields(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
 }
 
 // With windows in three blocks of four, and positions by the kind of the block.
@@ -42,7 +42,7 @@ ModelSpec read_olmo3(ConfigReader& config) {
                             .padding_token = 1,
                             .rope = {.theta = 500000.0},
                             .has_ropes_by_layer = true};
-    ModelSpec spec = read_common(config, defaults);
+    ModelSpec spec = read_olmo_fields(config, defaults);
     const RopeForm full = rope_form(spec, defaults);
     RopeForm sliding = full;
     sliding.theta_name = "";  // rope_theta is of the others
