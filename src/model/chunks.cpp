@@ -26,16 +26,19 @@ double numbers_of_mlp(const BlockSpec& block) {
 
 Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType device,
                  double memory_bytes) {
-    if (device != c10::DeviceType::CUDA) return {};
+    const auto bytes = static_cast<double>(c10::elementSize(type));
+    const double bytes_of_logits = bytes * static_cast<double>(spec.vocabulary);
+    if (device != c10::DeviceType::CUDA) {
+        constexpr double logits_on_cpu = 64 << 20;
+        return {.head = fitting(logits_on_cpu, bytes_of_logits, 256, 2048)};
+    }
     constexpr int64_t rows_of_expert = 512;
     if (memory_bytes == 0) return {.head = 4096, .mlp = 8192, .rows_of_expert = rows_of_expert};
     constexpr double share_of_head = 1.0 / 32;
     constexpr double share_of_mlp = 1.0 / 64;
-    const auto bytes = static_cast<double>(c10::elementSize(type));
     double widest = 1;
     for (const BlockSpec& block : spec.blocks) widest = std::max(widest, numbers_of_mlp(block));
-    return {.head = fitting(share_of_head * memory_bytes,
-                            bytes * static_cast<double>(spec.vocabulary), 1024, 16384),
+    return {.head = fitting(share_of_head * memory_bytes, bytes_of_logits, 1024, 16384),
             .mlp = fitting(share_of_mlp * memory_bytes, bytes * widest, 2048, 65536),
             .rows_of_expert = rows_of_expert};
 }

@@ -37,8 +37,8 @@ class PositionTables;
 struct Positions;
 
 // Tokens that the head and the MLP work on at a time, where not everything is kept. Small chunks
-// stay in a processor's caches. On a GPU, the sums of the weights' gradients are read and written
-// with every chunk: 256 tokens would take four times as long for that as for the products.
+// stay in a processor's caches, and large ones read weights and the sums of their gradients less
+// often: on a GPU, 256 tokens would take four times as long for that as for the products.
 // Rows that travel to experts of other ranks go in chunks too, while the experts compute on those
 // before: an expert gets at least so many rows in each, in the mean.
 struct Chunks {
@@ -47,9 +47,9 @@ struct Chunks {
     int64_t rows_of_expert = 64;
     bool operator==(const Chunks&) const = default;
 };
-// On a GPU the largest powers of two, within limits, at which logits take no more than a 32nd of
-// the memory of the device, and rows of the MLP no more than a 64th: every chunk reads and writes
-// the gradient of a weight. `memory_bytes`: the same on all ranks; 0: unknown.
+// The largest powers of two, within limits, at which logits take no more than 64 MB on a CPU and a
+// 32nd of the memory of a GPU, and rows of the MLP no more than a 64th of that memory.
+// `memory_bytes` of a GPU: the same on all ranks; 0: unknown.
 Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType device,
                  double memory_bytes);
 
