@@ -16,6 +16,15 @@ Origin Settings::origin_of(const std::string& name) const {
     return found == given.end() ? Origin{} : found->second.origin;
 }
 
+Settings Settings::on_gpus() const {
+    Settings settings = *this;
+    TrainingSettings& training = settings.values.training;
+    const bool is_open = !training.activation_policy && !given.contains("gradient_checkpointing");
+    if (is_open && !training.activation_offloading && !training.cuda_graphs)
+        training.activation_policy = ActivationPolicies::automatic();
+    return settings;
+}
+
 std::string Settings::to_text() const {
     ordered_json all = ordered_json::object();
     for (const auto& [name, setting] : given)

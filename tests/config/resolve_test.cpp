@@ -159,6 +159,26 @@ BOOST_AUTO_TEST_CASE(checkpointing_the_stronger_word_counts) {
         "contradict"));
 }
 
+BOOST_AUTO_TEST_CASE(blocks_keep_on_gpus_what_fits_unless_a_setting_says_otherwise) {
+    using config::ActivationPolicy;
+    const auto kept = [](const std::vector<std::string>& arguments) {
+        const config::Settings settings = resolve(arguments).settings;
+        return std::pair(settings.values.training.activations_kept(),
+                         settings.on_gpus().values.training.activations_kept());
+    };
+    BOOST_TEST((kept({}).first == ActivationPolicy::attention));
+    BOOST_TEST(kept({}).second.is_automatic());
+    BOOST_TEST(kept({"--profile", "zero3"}).second.is_automatic());
+    for (const std::vector<std::string>& said :
+         {std::vector<std::string>{"--gradient_checkpointing", "true"},
+          {"--gradient_checkpointing", "false"},
+          {"--fsdp_activation_checkpointing", "true"},
+          {"--activation_policy", "input"},
+          {"--activation_offloading", "true"},
+          {"--cuda_graphs", "true"}})
+        BOOST_TEST((kept(said).first == kept(said).second));
+}
+
 BOOST_AUTO_TEST_CASE(a_policy_for_each_block) {
     using config::ActivationPolicy;
     const auto policies = [](const std::string& text) {

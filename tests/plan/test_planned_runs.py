@@ -109,6 +109,13 @@ class PlannedRuns(PlanTest):
                 self.assertIn(f"activation_policy auto: {record['activations_kept']} ({chosen})", result.stderr)
         self.assertEqual(len(set(map(tuple, losses.values()))), 1, losses)
 
+    def test_gpus_keep_as_much_as_there_is_room_for_unless_told(self):
+        flags = ["--model_name_or_path", self.model, "--max_length", "1024", "--profile", "single_gpu"]
+        for more, device, kept in (([], self.device(), "everything"), ([], self.device(is_host="true"), "attention"),
+                                   (["--gradient_checkpointing", "true"], self.device(), "attention"),
+                                   (["--activation_policy", "auto"], self.device(), "everything")):
+            self.assertEqual(self.planned([*flags, *more], "--world", "1", "--gpu", device)["activation_policy"], kept, more)
+
     def test_policies_that_no_model_has(self):
         for policy, words in (("all:6,input", "names 6 blocks, and the model has 5"),
                               ("all:2,input:2", "names 4 blocks, and the model has 5: leave the last number out"),

@@ -38,6 +38,9 @@ public:
     // Returns these settings with one more, as if on the command line. Requires a valid value for
     // the setting; does not check rules between settings.
     Settings with(const std::string& name, const std::string& text, const OptionTable& table) const;
+    // Returns the settings of a run on GPUs: where none says what blocks keep and nothing forbids
+    // it, activation_policy is auto.
+    Settings on_gpus() const;
 
     // Serializes the settings, so that one rank reads them and sends them to the others.
     std::string to_text() const;

@@ -58,7 +58,7 @@ struct TrainingSettings {
     Fp8Format fp8_format = Fp8Format::e4m3;
     bool gradient_checkpointing = true;
     std::optional<ActivationPolicies>
-        activation_policy;  // unset: attention if checkpointing, else all
+        activation_policy;  // unset: attention if checkpointing, else all (Settings::on_gpus())
     bool activation_offloading = false;
     bool cuda_graphs = false;
 

@@ -225,7 +225,8 @@ void add_precision_options(OptionTable& table) {
                "Activations that a block keeps: everything, all (norms and the MLP's activation "
                "are computed again), all_but_gate_up (the MLP's first product too), attention "
                "(input and attention output), input; for each block, all:18,attention (the first "
-               "18 keep all, the others attention); or auto, as much as the memory has room for.")
+               "18 keep all, the others attention); or auto, as much as the memory has room for. Without "
+               "it and gradient_checkpointing: attention, and on GPUs auto.")
         .suggest({"everything", "all", "all_but_gate_up", "attention", "input", "auto"});
     group.serve(
         "activation_offloading", &TrainingSettings::activation_offloading,

@@ -289,26 +289,29 @@ Expected<PlannedModel> find_model(const PlanContext& context) {
 
 }  // namespace
 
-int run_plan(const PlanContext& context) {
-    const PlanArgs& args = context.args;
+int run_plan(const PlanContext& given) {
+    const PlanArgs& args = given.args;
     const auto threads =
-        device::choose_num_threads(context.settings.values.run.num_threads, context.environment,
+        device::choose_num_threads(given.settings.values.run.num_threads, given.environment,
                                    device::describe_host(), args.ranks_per_node());
     if (!threads) return report_failure(threads.failure());
     at::set_num_threads(narrow<int>(threads.value()));
     if (args.shows_device) return show_device(args);
-    const auto model = find_model(context);
+    const auto model = find_model(given);
     if (!model) return report_failure(model.failure());
     const auto& [spec, passed_bytes] = model.value();
     if (!args.suggests) {
-        const auto layout = choose_layout(context.settings, spec, args);
+        const auto layout = choose_layout(given.settings, spec, args);
         if (!layout) return report_failure(layout.failure());
     }
     // Last, since this host is measured for it, which takes seconds.
     const auto device = find_device(args);
     if (!device) return report_failure(device.failure());
-    if (const auto failure = check_fp8(context.settings.values.training, spec, device.value()))
+    if (const auto failure = check_fp8(given.settings.values.training, spec, device.value()))
         return report_failure(*failure);
+    const config::Settings settings =
+        device.value().is_host ? given.settings : given.settings.on_gpus();
+    const PlanContext context{settings, given.environment, args};
     const Planner planner(spec, device.value(), args, context.environment, threads.value(),
                           passed_bytes);
     if (!args.curves.empty()) {

@@ -62,22 +62,22 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const Placement& placement,
                                                const model::ModelSpec& spec, const RunData& data,
                                                int64_t free_host_memory) {
-    if (!context.settings.values.training.activations_kept().is_automatic())
-        return context.settings;
+    const config::Settings asked =
+        placement.device.is_cuda() ? context.settings.on_gpus() : context.settings;
+    if (!asked.values.training.activations_kept().is_automatic()) return asked;
     const plan::Device device = smallest_device(context, placement, free_host_memory);
     const auto chosen = comm::of_root(context.world, [&]() -> Expected<std::string> {
         const PlanArgs args{.world = context.world.size()};
         const Planner planner(spec, device, args, context.environment, placement.num_threads);
-        const config::Settings settings =
-            with_rows_of_data(context.settings, placement.shape, data);
+        const config::Settings settings = with_rows_of_data(asked, placement.shape, data);
         const Answer answer = answer_of_data(planner, settings, placement, data);
         std::cerr << describe_automatic(answer.policies, spec) << '\n';
         return to_text(answer.policies);
     });
     if (!chosen) return chosen.failure();
-    const std::string asked_at = context.settings.origin_of("activation_policy").place;
+    const std::string asked_at = asked.origin_of("activation_policy").place;
     config::Settings settings =
-        context.settings.with("activation_policy", chosen.value(), config::OptionTable());
+        asked.with("activation_policy", chosen.value(), config::OptionTable());
     settings.given.at("activation_policy").origin.place = format_text("auto [{}]", asked_at);
     return settings;
 }

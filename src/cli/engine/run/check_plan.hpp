@@ -12,9 +12,9 @@ namespace ringshard::cli {
 double least_memory(const CommandContext& context, const Placement& placement,
                     int64_t free_host_memory);
 
-// The settings with policies that rank 0 has chosen in place of `activation_policy auto`, by the
-// plan of the longest rows: as much is kept as there is room for on the rank that has least. Others
-// come back as they are. Collective over the world.
+// The settings with policies that rank 0 has chosen in place of `activation_policy auto`, which is
+// the default on GPUs, by the plan of the longest rows: as much is kept as there is room for on the
+// rank that has least. Others come back as they are. Collective over the world.
 comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const Placement& placement,
                                                const model::ModelSpec& spec, const RunData& data,
