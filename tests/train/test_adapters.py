@@ -263,7 +263,6 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--use_bnb_nested_quant"], 78, ("use_bnb_nested_quant", "give load_in_4bit true")),
                 (["--use_peft", "--load_in_4bit", "--bnb_4bit_quant_type", "fp4"], 78, ("bnb_4bit_quant_type", "nf4")),
                 (["--use_peft", "--load_in_4bit", "--lora_modules_to_save", "down_proj"], 78, ("down_proj", "four bits")),
-                (["--use_peft", "--load_in_4bit", "--use_dora"], 78, ("use_dora", "load_in_4bit")),
                 (["--use_peft", "--lora_target_parameters", "weight"], 78, ("lora_dropout", "give lora_dropout 0")),
                 (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "weight"], 78, ("matches", "name what is meant")),
                 (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "q_prog.weight"], 78, ("no parameter has this name",)),

@@ -167,6 +167,8 @@ class JointAdapters(JointAdaptersTest):
 
     def test_four_bits(self):
         self.expect_own_curves("--load_in_4bit", "--use_bnb_nested_quant", "--profile", "zero3", "--sp_size", "2", ranks=2)
+        shutil.rmtree(self.path(""))
+        self.expect_own_curves("--load_in_4bit", "--profile", "zero3", "--cp_size", "2", of=SCALED, ranks=2)
 
     def test_rows_of_one_adapter_move_no_bit_of_another(self):
         changed = self.path("changed.jsonl")
