@@ -35,13 +35,9 @@ void check_joint_adapters(RuleReport& report) {
     refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");
-    refuse(config.adapter.bias != TrainedBiases::none, "bias",
-           "adapters that train together share all weights of the model; leave it out, or "
-           "train each adapter in a run of its own");
-    const EvaluationSettings& evaluation = config.evaluation;
-    refuse(!evaluation.eval_prompts.empty(), "eval_prompts",
-           "an evaluation generates texts of one model; leave it out, or train the adapter in "
-           "a run of its own");
+    refuse(config.adapter.bias == TrainedBiases::all, "bias",
+           "biases of layers without an adapter are weights of the model, which all adapters "
+           "share; give bias lora_only, or train each adapter in a run of its own");
     refuse(
         config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
         "each adapter is written into its folder when it ends, and trainer export writes those of "

@@ -112,6 +112,7 @@ class JointAdaptersTest(TrainerTest):
                 with self.subTest(adapter=name, evaluation=own["step"]):
                     for key in ("step", "epoch", "eval_num_tokens"):
                         self.assertEqual(mine[key], own[key], key)
+                    self.assertEqual(mine.get("eval_samples"), own.get("eval_samples"))
                     for key in ("eval_loss", "eval_entropy", "eval_mean_token_accuracy"):
                         self.assertAlmostEqual(mine[key], own[key], delta=1e-6, msg=key)
             self.assertEqual(read_metrics(ours)[-1]["step"], read_metrics(alone)[-1]["step"])

@@ -44,9 +44,15 @@ class JointAdapters(JointAdaptersTest):
         self.expect_own_curves("--adapters_at_a_time", "2", "--profile", "zero3", "--sp_size", "2", of_job=2, ranks=2)
 
     def test_evaluations_by_steps(self):
+        prompts = os.path.join(self.folder.name, "prompts.jsonl")
+        with open(prompts, "w") as file:
+            file.writelines(json.dumps({"prompt": text}) + "\n" for text in ("The ", "How far is it?", "Name a bird, or two."))
         together = self.expect_own_curves("--eval_strategy", "steps", "--eval_steps", "2", "--eval_on_start", "--eval_dataset_name",
                                           self.data_of("small"), "--per_device_eval_batch_size", "3", "--profile", "zero3",
-                                          "--cp_size", "2", ranks=4)
+                                          "--cp_size", "2", "--eval_prompts", prompts, "--eval_max_new_tokens", "8", ranks=4)
+        texts = [evaluations(os.path.join(together, name))[-1]["eval_samples"] for name in ADAPTERS]
+        self.assertEqual([len(of_one) for of_one in texts], [3, 3, 3])
+        self.assertNotEqual(texts[0], texts[2])
         steps = {name: [line["step"] for line in evaluations(os.path.join(together, name))] for name in ADAPTERS}
         self.assertEqual([steps["small"], steps["wide"]], [[0, 2, 4, 6], [0, 2, 4]])
         first = [evaluations(os.path.join(together, name))[0]["eval_loss"] for name in ADAPTERS]
