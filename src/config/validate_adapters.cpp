@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "ringshard/config/adapter_init.hpp"
 #include "rule_report.hpp"
 
@@ -74,8 +77,30 @@ void check_quantization(RuleReport& report) {
     }
 }
 
+bool is_rank(double number) { return number >= 1 && number <= 1e9 && number == std::floor(number); }
+
+void check_choices(RuleReport& report) {
+    const AdapterSettings& adapter = report.settings().values.adapter;
+    const auto ranks = read_adapter_patterns(adapter.rank_pattern);
+    if (!ranks || !std::ranges::all_of(*ranks, is_rank, &AdapterPatterns::value_type::second))
+        report.complain({"rank_pattern"},
+                        "must be a JSON object with a whole number above 0 for each expression, "
+                        "such as {\"down_proj\": 16}");
+    const auto alphas = read_adapter_patterns(adapter.alpha_pattern);
+    const auto is_positive = [](double number) { return number > 0; };
+    if (!alphas || !std::ranges::all_of(*alphas, is_positive, &AdapterPatterns::value_type::second))
+        report.complain({"alpha_pattern"},
+                        "must be a JSON object with a number above 0 for each expression, such as "
+                        "{\"down_proj\": 32}");
+}
+
 void check_lora(RuleReport& report) {
     const AdapterSettings& adapter = report.settings().values.adapter;
+    check_choices(report);
+    if (adapter.lora_task_type != "CAUSAL_LM")
+        report.complain({"lora_task_type"},
+                        "causal language models are trained, and PEFT loads an adapter of no other "
+                        "type here: must be CAUSAL_LM");
     const auto init = read_adapter_init(adapter.init_lora_weights);
     if (!init)
         report.complain({"init_lora_weights"},
@@ -83,6 +108,11 @@ void check_lora(RuleReport& report) {
     else if (init->takes_from_weights())
         check_taken_from_weights(report);
     check_joint_adapters(report);
+    for (const auto& [name, text] :
+         {std::pair("adapters", &adapter.adapters),
+          std::pair("adapter_name_or_path", &adapter.adapter_name_or_path)})
+        if (!text->empty() && report.settings().is_fixed("use_peft") && !adapter.use_peft)
+            report.complain({"use_peft", name}, "adapters are trained then; leave it out");
     if (adapter.use_peft || !adapter.adapter_name_or_path.empty() || !adapter.adapters.empty())
         return;
     const std::pair<const char*, bool> names[] = {
@@ -91,6 +121,10 @@ void check_lora(RuleReport& report) {
         {"lora_dropout", true},
         {"lora_target_modules", true},
         {"lora_modules_to_save", true},
+        {"exclude_modules", !adapter.exclude_modules.empty()},
+        {"layers_to_transform", !adapter.layers_to_transform.empty()},
+        {"rank_pattern", !adapter.rank_pattern.empty()},
+        {"alpha_pattern", !adapter.alpha_pattern.empty()},
         {"use_rslora", adapter.use_rslora},
         {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
         {"use_dora", adapter.use_dora},
