@@ -120,7 +120,9 @@ class JointAdaptersTest(TrainerTest):
             self.assertEqual(read_file(ours, "adapter_config.json"), read_file(alone, "adapter_config.json"))
             theirs = tensors(alone)
             for tensor, values in tensors(ours).items():
+                # The gradient of this bias is 0 but for rounding, of which AdamW makes whole steps.
+                delta = 5e-4 if tensor.endswith("k_proj.base_layer.bias") else 2e-5
                 for mine, own in zip(values, theirs.pop(tensor), strict=True):
-                    self.assertAlmostEqual(mine, own, delta=2e-5, msg=tensor)
+                    self.assertAlmostEqual(mine, own, delta=delta, msg=tensor)
             self.assertEqual(theirs, {})
         return together
