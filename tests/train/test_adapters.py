@@ -319,6 +319,16 @@ class Adapters(StoppedRunTest):
         self.expect(self.train(self.path("no"), choice=start, model=os.path.join(DATA, "models", "llama3-tiny")), 65, "another model",
                     "base_model_name_or_path")
 
+    def test_an_adapter_of_a_model_with_another_name(self):
+        """Its shapes fit, so it trains, with a warning."""
+        short = ["--max_steps", "1", "--save_strategy", "no"]
+        renamed = shutil.copytree(MODEL, self.path("another-model"))
+        for model, is_warned in ((self.model + "/", False), (renamed, True)):
+            result = self.train(self.path("out"), *short, choice=["--adapter_name_or_path", self.whole], model=model)
+            self.expect(result, 0)
+            self.assertEqual("base_model_name_or_path" in result.stderr, is_warned, result.stderr)
+            shutil.rmtree(self.path("out"))
+
     def test_folders_that_peft_writes_otherwise(self):
         """A file of torch, an adapter with a name of its own, and embeddings that PEFT adds where a vocabulary has grown."""
         def folder(name):

@@ -1,5 +1,6 @@
 #include "run_adapters.hpp"
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/error.hpp"
@@ -92,6 +93,25 @@ struct AdapterFile {
     std::string text;
 };
 
+std::string last_name(const std::string& model) {
+    const fs::path plain = fs::path(model).lexically_normal();
+    return (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+}
+
+// An adapter of a model with the same shapes loads, and no number of it fits.
+void warn_of_other_base(const config::Settings& settings, const AdapterFile& file) {
+    const auto config = json_or_null<nlohmann::json>(file.text);
+    const auto named = config.is_object() ? config.find("base_model_name_or_path") : config.end();
+    if (named == config.end() || !named->is_string()) return;
+    const std::string base = last_name(named->get<std::string>());
+    const std::string& model = settings.values.model.model_name_or_path;
+    if (base.empty() || model.empty() || base == last_name(model)) return;
+    std::cerr << format_text(
+        "warning: the adapter in {} was trained beside {} (base_model_name_or_path in its {}), and "
+        "model_name_or_path is {}: beside a model with other weights its numbers have no meaning\n",
+        file.folder, named->get<std::string>(), model::adapter_config_name, model);
+}
+
 Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const HubCache& hub) {
     const std::string& name = settings.values.adapter.adapter_name_or_path;
     const auto folder = hub.model_folder(name, "main", "adapter_name_or_path");
@@ -101,7 +121,9 @@ Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const 
     auto text = read_file(file);
     if (!text)
         return Failure{ExitCode::missing_input, format_text("{}: cannot be read", file.string())};
-    return AdapterFile{folder.value().string(), std::move(*text)};
+    AdapterFile read{folder.value().string(), std::move(*text)};
+    warn_of_other_base(settings, read);
+    return read;
 }
 
 Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFile& file) {
