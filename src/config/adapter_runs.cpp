@@ -8,6 +8,7 @@
 #include "resolver.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/config/sweep_file.hpp"
 #include "settle_adapters.hpp"
 #include "validate.hpp"
@@ -25,9 +26,14 @@ constexpr std::array own_settings{"adapter_name_or_path",
                                   "lora_alpha",
                                   "lora_dropout",
                                   "lora_target_modules",
+                                  "exclude_modules",
+                                  "layers_to_transform",
+                                  "rank_pattern",
+                                  "alpha_pattern",
                                   "use_rslora",
                                   "use_dora",
                                   "init_lora_weights",
+                                  "bias",
                                   "learning_rate",
                                   "loraplus_lr_ratio",
                                   "lr_scheduler_type",
@@ -134,8 +140,19 @@ bool is_good_name(const std::string& name) {
     });
 }
 
+// Names of files and folders that a job writes beside the folders of its adapters.
+bool is_of_job(const std::string& name) {
+    const std::string word = lower_case(name);
+    return word.starts_with("attempt-") || word.starts_with("checkpoint-") || word == "tensorboard";
+}
+
 std::optional<std::string> why_not_own(const OptionTable& table, const std::string& name) {
     if (std::ranges::find(own_settings, name) != own_settings.end()) return std::nullopt;
+    for (const char* const of_model : {"lora_modules_to_save", "lora_target_parameters"})
+        if (name == of_model)
+            return "adapters that train together are for linear layers, and share all weights of "
+                   "the model; leave it out, or train this adapter in a run of its own";
+    if (name == "use_peft") return "each of them is an adapter; leave it out";
     if (table.find(name) == nullptr && table.find_alias(name) == nullptr &&
         table.find_block(name) == nullptr)
         return format_text("there is no setting of this name; an adapter may have {}",
@@ -155,6 +172,12 @@ void check_names(const std::vector<NamedSettings>& adapters, const std::string& 
                 {ExitCode::settings,
                  format_text("{}: name = {}: the name of an adapter has letters, digits, - and _ "
                              "alone, since it names a folder and tensors",
+                             file, adapter.name)});
+        if (is_of_job(adapter.name))
+            problems.push_back(
+                {ExitCode::settings,
+                 format_text("{}: name = {}: is the name of a folder of the job; give the adapter "
+                             "another one",
                              file, adapter.name)});
         if (!names.insert(adapter.name).second)
             problems.push_back(

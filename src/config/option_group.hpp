@@ -92,12 +92,13 @@ public:
         return table_.add(std::move(option));
     }
     // Adds a text that holds JSON: a mapping or a list in a YAML file.
-    Option& serve_json(std::string name, std::string Section::*field, std::string help) {
+    Option& serve_json(std::string name, std::string Section::*field, std::string help,
+                       KeyOrder order = KeyOrder::sorted) {
         Option& option = serve(std::move(name), field, std::move(help));
         option.shape = Shape::json;
         const auto section = section_;
-        option.read = [section, field](const std::string& text, Config& config) {
-            return read_json(text, config.*section.*field);
+        option.read = [section, field, order](const std::string& text, Config& config) {
+            return read_json(text, config.*section.*field, order);
         };
         return option;
     }

@@ -148,6 +148,12 @@ std::vector<NamedTexts> runs_of_random(const YAML::Node& random) {
     return runs;
 }
 
+bool is_yes(const YAML::Node& value, const std::string& name) {
+    const auto given = value.IsScalar() ? read_boolean(value.Scalar()) : std::nullopt;
+    if (!given) refuse(value, name + ": must be true or false");
+    return *given;
+}
+
 Sweep sweep_of(const YAML::Node& root, const std::string& called) {
     if (!root.IsMap()) refuse(root, "must hold `settings`, and `grid`, `list` or `random`");
     Sweep sweep{called, {}, {}};
@@ -159,6 +165,8 @@ Sweep sweep_of(const YAML::Node& root, const std::string& called) {
         kinds += is_kind ? 1 : 0;
         if (key == "name")
             sweep.name = to_text(value);
+        else if (key == "one_job")
+            sweep.is_one_job = is_yes(value, key);
         else if (key == "settings")
             sweep.common = settings_of(value, key);
         else if (key == "grid")
@@ -168,7 +176,8 @@ Sweep sweep_of(const YAML::Node& root, const std::string& called) {
         else if (key == "random")
             sweep.runs = runs_of_random(value);
         else
-            refuse(entry.first, key + ": a sweep has name, settings, and grid, list or random");
+            refuse(entry.first,
+                   key + ": a sweep has name, settings, one_job, and grid, list or random");
     }
     if (kinds != 1) refuse(root, "must define the runs by one of grid, list and random");
     const bool is_folder_name = !sweep.name.empty() && sweep.name != "." && sweep.name != ".." &&
@@ -201,6 +210,18 @@ NamedTexts Sweep::all_settings(size_t index) const {
         if (!is_said_again) all.push_back(setting);
     }
     all.insert(all.end(), runs[index].begin(), runs[index].end());
+    return all;
+}
+
+NamedTexts Sweep::settings_of_one_job() const {
+    nlohmann::ordered_json adapters = nlohmann::ordered_json::array();
+    for (size_t index = 0; index < runs.size(); ++index) {
+        nlohmann::ordered_json adapter{{"name", concat(index)}};
+        for (const auto& [setting, text] : runs[index]) adapter[setting] = text;
+        adapters.push_back(std::move(adapter));
+    }
+    NamedTexts all = common;
+    all.emplace_back("adapters", adapters.dump());
     return all;
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "ringshard/config/adapter_init.hpp"
 #include "rule_report.hpp"
 
@@ -35,13 +38,9 @@ void check_joint_adapters(RuleReport& report) {
     refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");
-    refuse(config.adapter.bias != TrainedBiases::none, "bias",
-           "adapters that train together share all weights of the model; leave it out, or "
-           "train each adapter in a run of its own");
-    const EvaluationSettings& evaluation = config.evaluation;
-    refuse(!evaluation.eval_prompts.empty(), "eval_prompts",
-           "an evaluation generates texts of one model; leave it out, or train the adapter in "
-           "a run of its own");
+    refuse(config.adapter.bias == TrainedBiases::all, "bias",
+           "biases of layers without an adapter are weights of the model, which all adapters "
+           "share; give bias lora_only, or train each adapter in a run of its own");
     refuse(
         config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
         "each adapter is written into its folder when it ends, and trainer export writes those of "
@@ -78,8 +77,30 @@ void check_quantization(RuleReport& report) {
     }
 }
 
+bool is_rank(double number) { return number >= 1 && number <= 1e9 && number == std::floor(number); }
+
+void check_choices(RuleReport& report) {
+    const AdapterSettings& adapter = report.settings().values.adapter;
+    const auto ranks = read_adapter_patterns(adapter.rank_pattern);
+    if (!ranks || !std::ranges::all_of(*ranks, is_rank, &AdapterPatterns::value_type::second))
+        report.complain({"rank_pattern"},
+                        "must be a JSON object with a whole number above 0 for each expression, "
+                        "such as {\"down_proj\": 16}");
+    const auto alphas = read_adapter_patterns(adapter.alpha_pattern);
+    const auto is_positive = [](double number) { return number > 0; };
+    if (!alphas || !std::ranges::all_of(*alphas, is_positive, &AdapterPatterns::value_type::second))
+        report.complain({"alpha_pattern"},
+                        "must be a JSON object with a number above 0 for each expression, such as "
+                        "{\"down_proj\": 32}");
+}
+
 void check_lora(RuleReport& report) {
     const AdapterSettings& adapter = report.settings().values.adapter;
+    check_choices(report);
+    if (adapter.lora_task_type != "CAUSAL_LM")
+        report.complain({"lora_task_type"},
+                        "causal language models are trained, and PEFT loads an adapter of no other "
+                        "type here: must be CAUSAL_LM");
     const auto init = read_adapter_init(adapter.init_lora_weights);
     if (!init)
         report.complain({"init_lora_weights"},
@@ -87,6 +108,11 @@ void check_lora(RuleReport& report) {
     else if (init->takes_from_weights())
         check_taken_from_weights(report);
     check_joint_adapters(report);
+    for (const auto& [name, text] :
+         {std::pair("adapters", &adapter.adapters),
+          std::pair("adapter_name_or_path", &adapter.adapter_name_or_path)})
+        if (!text->empty() && report.settings().is_fixed("use_peft") && !adapter.use_peft)
+            report.complain({"use_peft", name}, "adapters are trained then; leave it out");
     if (adapter.use_peft || !adapter.adapter_name_or_path.empty() || !adapter.adapters.empty())
         return;
     const std::pair<const char*, bool> names[] = {
@@ -95,6 +121,10 @@ void check_lora(RuleReport& report) {
         {"lora_dropout", true},
         {"lora_target_modules", true},
         {"lora_modules_to_save", true},
+        {"exclude_modules", !adapter.exclude_modules.empty()},
+        {"layers_to_transform", !adapter.layers_to_transform.empty()},
+        {"rank_pattern", !adapter.rank_pattern.empty()},
+        {"alpha_pattern", !adapter.alpha_pattern.empty()},
         {"use_rslora", adapter.use_rslora},
         {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
         {"use_dora", adapter.use_dora},

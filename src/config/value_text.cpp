@@ -79,13 +79,41 @@ Rule read_value(const std::string& text, std::vector<std::string>& value) {
     return std::nullopt;
 }
 
-Rule read_json(const std::string& text, std::string& value) {
+Rule read_value(const std::string& text, std::vector<int64_t>& value) {
     value.clear();
-    if (is_null(text)) return std::nullopt;
-    const auto content = parse_json<nlohmann::json>(text);
+    const auto list = json_or_null<nlohmann::json>(text);
+    const bool is_list = list.is_array();
+    std::vector<std::string> words;
+    if (is_list)
+        for (const auto& item : list)
+            words.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+    else if (const Rule broken = read_value(text, words))
+        return broken;
+    for (const std::string& word : words) {
+        const auto number = read_whole_number(word);
+        if (!number) return "must be whole numbers, such as 0,1";
+        value.push_back(*number);
+    }
+    return std::nullopt;
+}
+
+namespace {
+
+template <class Json>
+Rule normalize_json(const std::string& text, std::string& value) {
+    const auto content = parse_json<Json>(text);
     if (!content) return "must be JSON, such as {\"a\": 1}";
     value = content.value().dump();
     return std::nullopt;
+}
+
+}  // namespace
+
+Rule read_json(const std::string& text, std::string& value, KeyOrder order) {
+    value.clear();
+    if (is_null(text)) return std::nullopt;
+    return order == KeyOrder::sorted ? normalize_json<nlohmann::json>(text, value)
+                                     : normalize_json<nlohmann::ordered_json>(text, value);
 }
 
 std::string write_value(bool value) { return value ? "true" : "false"; }
@@ -95,6 +123,7 @@ std::string write_value(const std::string& value) { return value.empty() ? "null
 std::string write_value(const std::vector<std::string>& value) {
     return nlohmann::json(value).dump();
 }
+std::string write_value(const std::vector<int64_t>& value) { return nlohmann::json(value).dump(); }
 
 bool same_meaning(Shape shape, const std::string& a, const std::string& b) {
     if (is_null(a) || is_null(b)) return is_null(a) && is_null(b);

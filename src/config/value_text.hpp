@@ -24,17 +24,21 @@ Rule read_value(const std::string& text, int64_t& value);
 Rule read_value(const std::string& text, double& value);
 Rule read_value(const std::string& text, std::string& value);
 Rule read_value(const std::string& text, std::vector<std::string>& value);
+Rule read_value(const std::string& text, std::vector<int64_t>& value);
 
 Rule read_value(const std::string& text, ActivationPolicies& value);
 
-Rule read_json(const std::string& text,
-               std::string& value);  // kept as normalized text
+// Whether the keys of a JSON object are sorted, or stay in the order of the text.
+enum class KeyOrder { sorted, of_text };
+Rule read_json(const std::string& text, std::string& value,
+               KeyOrder order = KeyOrder::sorted);  // kept as normalized text
 
 std::string write_value(bool value);
 std::string write_value(int64_t value);
 std::string write_value(double value);
 std::string write_value(const std::string& value);
 std::string write_value(const std::vector<std::string>& value);
+std::string write_value(const std::vector<int64_t>& value);
 std::string write_value(const ActivationPolicies& value);
 
 // Returns true if two texts have the same value for this shape: "False" and "no", "1" and "1.0".
@@ -116,6 +120,10 @@ template <>
 struct ShapeOf<std::vector<std::string>> {
     static constexpr Shape value = Shape::list;
 };
+template <>
+struct ShapeOf<std::vector<int64_t>> {
+    static constexpr Shape value = Shape::list;
+};
 template <class T>
 struct ShapeOf<std::optional<T>> {
     static constexpr Shape value = ShapeOf<T>::value;
@@ -124,8 +132,9 @@ struct ShapeOf<std::optional<T>> {
 // Texts and optional values can be null; numbers, booleans and choices cannot.
 template <class T>
 struct CanBeNull {
-    static constexpr bool value =
-        std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>;
+    static constexpr bool value = std::is_same_v<T, std::string> ||
+                                  std::is_same_v<T, std::vector<std::string>> ||
+                                  std::is_same_v<T, std::vector<int64_t>>;
 };
 template <class T>
 struct CanBeNull<std::optional<T>> {

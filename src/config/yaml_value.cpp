@@ -7,7 +7,8 @@
 
 namespace ringshard::config {
 
-using nlohmann::json;
+// Mappings stay in the order of the file.
+using json = nlohmann::ordered_json;
 
 namespace {
 

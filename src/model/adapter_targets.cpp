@@ -13,12 +13,6 @@ namespace ringshard::model {
 
 namespace {
 
-bool is_plain_name(const std::string& text) {
-    return text.find_first_not_of(
-               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") ==
-           std::string::npos;
-}
-
 // PEFT cannot load an expression that matches other modules: those around linear layers, and those
 // that have no adapter here.
 std::optional<Failure> check_expression(const std::regex& expression, const std::string& text,
@@ -73,16 +67,6 @@ bool is_in_range(const LoraConfig& config, const LinearLayer& layer) {
            std::ranges::find(config.target_modules, layer.name) != config.target_modules.end();
 }
 
-bool is_excluded(const LoraConfig& config, const std::string& layer) {
-    const std::vector<std::string>& excluded = config.exclude_modules;
-    if (config.exclusion_is_expression) {
-        const auto expression = read_regex(excluded.front());
-        return expression && std::regex_match(layer, *expression);
-    }
-    return std::ranges::any_of(excluded,
-                               [&](const std::string& end) { return is_end_of(end, layer); });
-}
-
 // Routers and experts of blocks, by their modules.
 std::vector<std::string> other_products_of(const ModelParts& parts) {
     std::vector<std::string> modules;
@@ -102,6 +86,22 @@ std::vector<std::string> other_products_of(const ModelParts& parts) {
 }
 
 }  // namespace
+
+bool is_plain_name(const std::string& text) {
+    return text.find_first_not_of(
+               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") ==
+           std::string::npos;
+}
+
+bool is_excluded(const LoraConfig& config, const std::string& layer) {
+    const std::vector<std::string>& excluded = config.exclude_modules;
+    if (config.exclusion_is_expression) {
+        const auto expression = read_regex(excluded.front());
+        return expression && std::regex_match(layer, *expression);
+    }
+    return std::ranges::any_of(excluded,
+                               [&](const std::string& end) { return is_end_of(end, layer); });
+}
 
 std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
     constexpr std::string_view ending = ".weight";
@@ -188,6 +188,11 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
                 "lora_target_modules = {}: is no regular expression (ECMAScript's syntax)",
                 targets.front()));
         if (auto failure = check_expression(*expression, targets.front(), layers)) return *failure;
+        if (config.layers_to_transform && !config.layers_to_transform->empty())
+            return refuse(format_text(
+                "layers_to_transform: lora_target_modules = {} is an expression, which chooses "
+                "layers itself; leave one of the two out, or name layers by their ends",
+                targets.front()));
     } else {
         for (const std::string& target : targets)
             if (auto failure = check_target(target, layers)) return *failure;
@@ -209,8 +214,12 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
     std::vector<std::string> names;
     for (const LinearLayer& layer : layers) names.push_back(layer.name);
     return refuse(format_text(
-        "lora_target_modules = {}: matches no linear layer of the model; the nearest are {}",
-        join(targets, ","), nearest_names(targets.front(), names)));
+        "lora_target_modules = {}: matches no linear layer of the model{}; the nearest are {}",
+        join(targets, ","),
+        config.layers_to_transform || !config.exclude_modules.empty()
+            ? " that layers_to_transform and exclude_modules leave"
+            : "",
+        nearest_names(targets.front(), names)));
 }
 
 std::optional<Failure> refuse_experts(const LoraConfig& config, const ModelParts& parts,

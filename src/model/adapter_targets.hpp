@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,13 @@ std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
 // Fails (78) where a name matches no layer.
 Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
                                                        const std::vector<LinearLayer>& layers);
+
+// Takes biases out of the frozen weights. Those of layers that are one product become parameters by
+// themselves where some of them stay frozen.
+void let_biases_train(ModelSpec& spec, const std::set<std::string>& biases);
+
+// Returns true if exclude_modules names a layer.
+bool is_excluded(const LoraConfig& config, const std::string& layer);
 
 // Fails (78) where a setting names a router or an expert. all-linear stands for names of linear
 // layers, which may be those of layers in experts too.

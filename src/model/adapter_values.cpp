@@ -45,6 +45,18 @@ std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const ModelSpec& s
 
 }  // namespace
 
+namespace {
+
+constexpr const char* why_embeddings =
+    "; PEFT adds embeddings where the vocabulary has grown, and merging them changes the model: "
+    "save it with save_embedding_layers=False, or name them in modules_to_save";
+
+bool is_embedding(const std::string& name) {
+    return name.ends_with("embed_tokens.weight") || name.ends_with("lm_head.weight");
+}
+
+}  // namespace
+
 std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec& spec,
                                      const std::string& folder) {
     const auto refuse = [&](const std::string& what) {
@@ -61,14 +73,17 @@ std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec&
                 "{} is not in {}: the adapter is not of this model, or its configuration not of it",
                 stored_name, adapter_weights_name));
         if (found->shape != shape)
-            return refuse(format_text(
-                "{} has another shape in {} than in this model: the adapter is of another model",
-                stored_name, adapter_weights_name));
+            return refuse(
+                format_text("{} has another shape in {} than in this model: the adapter is of "
+                            "another model; give "
+                            "the one that base_model_name_or_path in its {} names",
+                            stored_name, adapter_weights_name, adapter_config_name));
     }
     for (const auto& [name, tensor] : stored.tensors())
         if (!wanted.contains(name))
-            return refuse(format_text("{} is in {}, and adapter_config.json names no such weight",
-                                      name, adapter_weights_name));
+            return refuse(format_text("{} is in {}, and {} names no such weight{}", name,
+                                      adapter_weights_name, adapter_config_name,
+                                      is_embedding(name) ? why_embeddings : ""));
     return std::nullopt;
 }
 

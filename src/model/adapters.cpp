@@ -25,7 +25,7 @@ Expected<Value> of_pattern(const char* field, const Patterns<Value>& patterns,
                            const std::string& layer, Value otherwise) {
     std::vector<std::pair<std::string, Value>> matching;
     for (const auto& [pattern, value] : patterns) {
-        const auto regex = read_regex(format_text("(.*\\.)?({})", pattern));
+        const auto regex = read_end_regex(pattern);
         if (!regex) return refuse(format_text("{}: {} is no regular expression", field, pattern));
         if (std::regex_match(layer, *regex)) matching.emplace_back(pattern, value);
     }
@@ -145,6 +145,14 @@ std::optional<Failure> train_biases(ModelSpec& spec, const LoraConfig& config) {
                 format_text("bias = all: {} is of lora_modules_to_save, and PEFT stores its frozen "
                             "original too; leave the module out, or give bias lora_only",
                             bias));
+    let_biases_train(spec, biases);
+    return std::nullopt;
+}
+
+}  // namespace
+
+void let_biases_train(ModelSpec& spec, const std::set<std::string>& biases) {
+    const ModelParts parts(spec);
     for (const std::string& bias : biases) spec.frozen.erase(bias);
     for (size_t block = 0; block < spec.blocks.size(); ++block)
         for (const shard::ParameterGroup& group :
@@ -154,10 +162,7 @@ std::optional<Failure> train_biases(ModelSpec& spec, const LoraConfig& config) {
             if (count != 0 && count != std::ssize(group.tensors))
                 spec.blocks[block].has_biases_apart = true;
         }
-    return std::nullopt;
 }
-
-}  // namespace
 
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     const auto saves = [&](const std::string& module) {

@@ -1,5 +1,7 @@
 #include "magnitudes.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <map>
 
@@ -17,8 +19,15 @@ using Tensors = std::map<std::string, at::Tensor>;
 // Names of magnitudes, by that of their weight: one of each adapter.
 using Names = std::map<std::string, std::vector<std::string>>;
 
-at::Tensor view_of(const at::Tensor& flat, const shard::PlacedTensor& tensor) {
-    return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
+// The numbers of the compute type that a gathered unit has, or stands for in four bits.
+at::Tensor matrix_of(const shard::FlatUnit& unit, const at::Tensor& flat, size_t number,
+                     at::ScalarType compute_type) {
+    const shard::PlacedTensor& tensor = unit.tensors()[number];
+    if (unit.nf4() == nullptr)
+        return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
+    const at::Tensor matrix = at::empty(tensor.spec.shape, flat.options().dtype(compute_type));
+    ops::dequantize_nf4(matrix, unit.nf4()->matrix(flat, number));
+    return matrix;
 }
 
 // The norms of the rows of the weights in a unit that have magnitudes, by the names of these.
@@ -31,9 +40,11 @@ void add_norms(const Names& magnitudes_of, size_t unit, shard::Zero& zero, Tenso
         return;
     zero.begin_pass({unit});
     const at::Tensor flat = zero.weights(unit);
-    for (const shard::PlacedTensor& tensor : tensors)
-        if (const auto found = magnitudes_of.find(tensor.spec.name); found != magnitudes_of.end()) {
-            const at::Tensor of_rows = row_norms(view_of(flat, tensor));
+    for (size_t number = 0; number < tensors.size(); ++number)
+        if (const auto found = magnitudes_of.find(tensors[number].spec.name);
+            found != magnitudes_of.end()) {
+            const at::Tensor of_rows =
+                row_norms(matrix_of(zero.units()[unit], flat, number, zero.compute_type()));
             for (const std::string& name : found->second) norms[name] = of_rows;
         }
     zero.release(unit, shard::Zero::NextUse::none);

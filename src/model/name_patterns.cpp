@@ -32,6 +32,10 @@ std::optional<std::regex> read_regex(const std::string& text) {
     }
 }
 
+std::optional<std::regex> read_end_regex(const std::string& text) {
+    return read_regex(format_text("(.*\\.)?({})", text));
+}
+
 std::string nearest_names(std::string expression, std::vector<std::string> names) {
     std::erase(expression, '\\');
     constexpr size_t most = 3;

@@ -5,17 +5,12 @@
 #include <algorithm>
 #include <map>
 
-#include "magnitudes.hpp"
 #include "model_parts.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
 
 std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Form form) {
-    if (std::ranges::any_of(spec.blocks, has_magnitudes))
-        return Failure{ExitCode::settings,
-                       "use_dora, load_in_4bit: magnitudes of weights in four bits are not served; "
-                       "leave one of the two out"};
     if (spec.num_experts() > 0)
         return Failure{ExitCode::settings,
                        "load_in_4bit: is not served for models with experts; leave it out"};

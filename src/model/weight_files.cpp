@@ -36,9 +36,11 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
     std::set<std::string> adapters;
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors())
-            if (tensor.is_adapter) adapters.insert(tensor.spec.name);
+            if (tensor.is_adapter)
+                adapters.insert(form.joint ? own_name(tensor.spec.name, form.joint->name)
+                                           : tensor.spec.name);
     const auto written_name = [&](const std::string& name) {
-        if (form.joint) return name_in_adapter(own_name(name, form.joint->name));
+        if (form.joint) return name_in_adapter(own_name(name, form.joint->name), adapters);
         if (is_adapter) return name_in_adapter(name, adapters);
         return form.wrapped == nullptr ? name : form.wrapped->stored_name(name);
     };

@@ -49,8 +49,9 @@ void AdapterLogs::add(const StepNumbers& numbers) {
     }
 }
 
-std::optional<Failure> AdapterLogs::record(OfAdapter& adapter, const MetricsLine& line) {
-    auto appended = adapter.file.append(line);
+std::optional<Failure> AdapterLogs::record(OfAdapter& adapter, const MetricsLine& line,
+                                           const std::vector<TextSample>& samples) {
+    auto appended = adapter.file.append(line, samples);
     if (appended.failure) return appended.failure;
     adapter.history.add(line);
     if (!appended.warning.empty()) std::cerr << "warning: " << appended.warning << '\n';
@@ -80,9 +81,10 @@ MetricsLine AdapterLogs::line_of(size_t number, const EvaluationNumbers& numbers
                            progress.adapters[number].num_tokens, numbers);
 }
 
-std::optional<comm::AgreedFailure> AdapterLogs::write(size_t number, const MetricsLine& line) {
+std::optional<comm::AgreedFailure> AdapterLogs::write(size_t number, const MetricsLine& line,
+                                                      const std::vector<TextSample>& samples) {
     std::optional<Failure> failure;
-    if (world_.is_root()) failure = record(adapters_[number], line);
+    if (world_.is_root()) failure = record(adapters_[number], line, samples);
     return comm::first_failure(world_, failure);
 }
 

@@ -30,7 +30,9 @@ public:
                                                    const Usage& usage);
     // Returns the line of an evaluation after the last step.
     MetricsLine line_of(size_t adapter, const EvaluationNumbers& numbers) const;
-    std::optional<comm::AgreedFailure> write(size_t adapter, const MetricsLine& line);
+    // `samples`: on rank 0.
+    std::optional<comm::AgreedFailure> write(size_t adapter, const MetricsLine& line,
+                                             const std::vector<TextSample>& samples);
     // The last line of an adapter, after its last step.
     std::optional<comm::AgreedFailure> write_end(size_t adapter, const Usage& usage);
 
@@ -50,7 +52,8 @@ private:
         double epoch = 0;       // of its last step
         double operations = 0;  // of the run so far
     };
-    std::optional<Failure> record(OfAdapter& adapter, const MetricsLine& line);
+    std::optional<Failure> record(OfAdapter& adapter, const MetricsLine& line,
+                                  const std::vector<TextSample>& samples = {});
     std::optional<Failure> record_steps(OfAdapter& adapter, const Usage& usage);
 
     const Trainer& trainer_;

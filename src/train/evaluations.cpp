@@ -36,6 +36,12 @@ EvaluationNumbers Evaluations::evaluate(const Evaluator& evaluator) const {
     return numbers;
 }
 
+std::vector<TextSample> Evaluations::generate(std::optional<size_t> adapter) const {
+    if (parts_.generator == nullptr) return {};
+    parts_.world.flight_recorder().set_activity("generating texts");
+    return parts_.generator->generate(adapter);
+}
+
 comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters, Log& log,
                                              AdapterLogs& logs) {
     if (adapters.empty()) return false;
@@ -50,7 +56,7 @@ comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters
             if (take(adapter, line)) found.front() = 1;
             found[1 + i] = of_adapters_[adapter].early_stopping.asks_to_stop() ? 1 : 0;
         }
-        if (const auto failure = logs.write(adapter, line)) return *failure;
+        if (const auto failure = logs.write(adapter, line, generate(adapter))) return *failure;
         means.loss += mine.loss / count;
         means.entropy += mine.entropy / count;
         means.accuracy += mine.accuracy / count;
@@ -88,12 +94,7 @@ comm::Agreed<bool> Evaluations::run(Log& log) {
     }
     found = parts_.world.maximum(std::move(found));
     stops_early_ = found[1] == 1;
-    std::vector<TextSample> samples;
-    if (parts_.generator != nullptr) {
-        parts_.world.flight_recorder().set_activity("generating texts");
-        samples = parts_.generator->generate();
-    }
-    if (const auto failure = log.write(line, evaluation_text(progress.step, *last_), samples))
+    if (const auto failure = log.write(line, evaluation_text(progress.step, *last_), generate()))
         return *failure;
     if (stops_early_) say_stop("", parts_.trainer.num_steps(), of_model_, log);
     return found[0] == 1;

@@ -29,10 +29,10 @@ public:
     // Evaluates the model, generates the texts of eval_prompts, and writes both into the log.
     // Returns true if the model is better than all before. Collective over the world.
     comm::Agreed<bool> run(Log& log);
-    // Evaluates adapters that train together one after another, each on rows of its own, and ends
-    // those that do not improve, as early_stopping_patience has it. The line of the job has the
-    // means over them. Returns true if one of them is better than before. Collective over the
-    // world.
+    // Evaluates adapters that train together one after another, each on rows of its own and with
+    // texts of its own, and ends those that do not improve, as early_stopping_patience has it. The
+    // line of the job has the means over them. Returns true if one of them is better than before.
+    // Collective over the world.
     comm::Agreed<bool> run_adapters(const std::vector<size_t>& adapters, Log& log,
                                     AdapterLogs& logs);
 
@@ -57,6 +57,8 @@ public:
 
 private:
     EvaluationNumbers evaluate(const Evaluator& evaluator) const;
+    // The texts of eval_prompts, if there are any.
+    std::vector<TextSample> generate(std::optional<size_t> adapter = std::nullopt) const;
     void say_stop(const std::string& what, int64_t num_steps, const Standing& standing,
                   Log& log) const;
 

@@ -73,6 +73,30 @@ class Sweep(TrainerTest):
         worst = json.loads(self.sweep("best", self.runs, "--metric", "loss", "--greater_is_better", "--json").stdout)
         self.assertGreater(worst["value"], best["value"])
 
+    def test_one_job(self):
+        """The runs are adapters of one job, each with metrics of its own."""
+        job = {"use_peft": True, "lora_r": 4}
+        file = self.write(one_job=True, settings=SETTINGS | job, grid={"learning_rate": [1e-4, 1e-2], "lora_target_modules": ["q_proj,v_proj", "all-linear"]})
+        self.expect(self.sweep("expand", file), 0, "0  one job of 4 adapters: learning_rate=0.0001 lora_target_modules=q_proj,v_proj; ",
+                    stream="stdout")
+        self.assertIn("--array=0 ", self.submit(file))
+        self.train(0)
+        self.assertEqual([line["state"] for line in self.states().values()], ["complete"])
+        best = json.loads(self.sweep("best", self.runs, "--metric", "loss", "--json").stdout)
+        self.assertEqual(best["run"], os.path.join(self.runs, "0", "3"))
+        for number in range(4):
+            self.assertTrue(os.path.exists(os.path.join(self.runs, "0", str(number), "adapter_model.safetensors")))
+        # The same file names the adapters of a run.
+        self.write(one_job=True, settings={"learning_rate": 1e-3}, list=[{"lora_r": 2}, {"name": "wide", "lora_r": 8}])
+        given = [word for key, value in SETTINGS.items() for word in ("--" + key, str(value))]
+        output = os.path.join(self.folder, "out")
+        self.expect(run("train", *given, "--adapters", file, "--output_dir", output), 0)
+        self.assertTrue(os.path.exists(os.path.join(output, "wide", "adapter_model.safetensors")))
+        for content, words in (({"one_job": "perhaps", "list": [{}]}, ("one_job: must be true or false",)),
+                               ({"one_job": True, "list": [{"max_length": 64}]}, ("max_length = 64", "adapters that train together share it")),
+                               ({"one_job": True, "list": [{"output_dir": "here"}]}, ("output_dir = here",))):
+            self.expect_one_message(self.sweep("expand", self.write(**content)), 78, *words)
+
     def set_age(self, path, seconds):
         then = time.time() - seconds
         os.utime(path, (then, then))

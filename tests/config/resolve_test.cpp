@@ -33,6 +33,14 @@ BOOST_AUTO_TEST_CASE(every_way_to_write_a_flag) {
     BOOST_TEST(values({"--lr_scheduler_type", "cosine_with_min_lr", "--lr_scheduler_kwargs",
                        R"({"min_lr_rate": 0.1})"})
                    .training.lr_scheduler_kwargs == R"({"min_lr_rate":0.1})");
+    const std::vector<int64_t> blocks{0, 2};
+    for (const auto* words : {"0,2", "0 2", "[0, 2]", R"(["0", "2"])"})
+        BOOST_TEST(
+            values({"--use_peft", "--layers_to_transform", words}).adapter.layers_to_transform ==
+            blocks);
+    // The first of two patterns that match counts, so they stay in their order.
+    BOOST_TEST(values({"--use_peft", "--rank_pattern", R"({"q_proj": 2, "a_proj": 3})"})
+                   .adapter.rank_pattern == R"({"q_proj":2,"a_proj":3})");
 }
 
 BOOST_AUTO_TEST_CASE(the_last_of_a_repeated_flag_counts) {

@@ -52,6 +52,20 @@ BOOST_AUTO_TEST_CASE(a_grid_is_every_combination_the_last_name_fastest) {
     BOOST_TEST((sweep.value().runs[4] == NamedTexts{{"learning_rate", "2e-5"}, {"seed", "2"}}));
 }
 
+BOOST_AUTO_TEST_CASE(runs_of_one_job_are_adapters) {
+    const auto sweep = read(
+        "one_job: true\nsettings: {profile: zero2}\n"
+        "list:\n- {lora_r: 4, rank_pattern: {q_proj: 2, a_proj: 3}}\n- {name: wide, lora_r: 8}\n");
+    BOOST_TEST_REQUIRE(static_cast<bool>(sweep));
+    BOOST_TEST(sweep.value().is_one_job);
+    const NamedTexts job = sweep.value().settings_of_one_job();
+    BOOST_TEST(value_of(job, "profile") == "zero2");
+    BOOST_TEST(value_of(job, "adapters") ==
+               R"([{"name":"0","lora_r":"4","rank_pattern":"{\"q_proj\":2,\"a_proj\":3}"},)"
+               R"({"name":"wide","lora_r":"8"}])");
+    BOOST_TEST(says(problem("one_job: maybe\nlist: [{seed: 1}]\n"), "one_job: must be true or"));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_is_stronger_than_what_holds_for_all) {
     const auto sweep = read(
         "settings: {seed: 7, profile: zero2}\n"

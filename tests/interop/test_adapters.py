@@ -27,6 +27,8 @@ CASES = {"llama3-tiny": ["--lora_target_modules", "q_proj,v_proj", "--lora_modul
          "llama-mha-tiny": ["--lora_target_modules", "q_proj,down_proj", "--init_lora_weights", "pissa", "--use_rslora"],
          "mistral-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "olora", "--lora_modules_to_save", "norm"],
          "qwen2-sharded-tiny": ["--lora_target_modules", "q_proj,v_proj,down_proj", "--bias", "lora_only", "--use_dora"],
+         "olmo2-tiny": ["--lora_target_modules", "all-linear", "--layers_to_transform", "0,2", "--exclude_modules", "0.mlp.up_proj,o_proj",
+                        "--rank_pattern", r'{"layers\\.2\\.self_attn\\.q_proj": 6, "down_proj": 2}', "--alpha_pattern", '{"mlp..*": 12}'],
          "qwen3-tiny": ["--lora_target_modules", "all-linear", "--use_dora", "--lora_dropout", "0.1"]}
 
 

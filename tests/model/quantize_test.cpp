@@ -182,12 +182,12 @@ Result forward_backward(const model::ModelSpec& spec, Zero& zero, const mesh::Me
 }
 
 // The model in four bits computes what the model of its dequantised weights computes.
-void check_training(Form form, const mesh::Cuts& cuts, at::ScalarType type) {
+void check_training(Form form, const mesh::Cuts& cuts, at::ScalarType type,
+                    model::LoraConfig adapters) {
     const std::filesystem::path folder =
         std::filesystem::path(RINGSHARD_GOLDENS) / "models" / "qwen3-tiny";
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     model::ModelSpec dense_spec = model::read_model_spec(folder / "config.json").value();
-    model::LoraConfig adapters{.r = 4, .target_modules = {"all-linear"}};
     BOOST_REQUIRE(!model::add_adapters(dense_spec, adapters));
     model::ModelSpec spec = dense_spec;
     BOOST_REQUIRE(!model::quantize_frozen(spec, form));
@@ -206,11 +206,18 @@ void check_training(Form form, const mesh::Cuts& cuts, at::ScalarType type) {
     };
     Zero quantized(model::make_units(spec, mesh.shape().zero()), cuts, {type, at::kFloat}, mesh);
     load(quantized);
+    const auto begin_magnitudes = [&](const model::ModelSpec& of, Zero& zero) {
+        model::set_magnitudes(of, zero);
+        zero.refresh_compute_weights();
+    };
+    begin_magnitudes(spec, quantized);
     Zero dense(model::make_units(dense_spec, mesh.shape().zero()), cuts, {type, at::kFloat}, mesh);
     load(dense);
+    begin_magnitudes(dense_spec, dense);
     const Result other = forward_backward(dense_spec, dense, mesh);
     model::copy_dequantized(quantized, dense);
     dense.refresh_compute_weights();
+    begin_magnitudes(dense_spec, dense);
     const Result expected = forward_backward(dense_spec, dense, mesh);
     const Result result = forward_backward(spec, quantized, mesh);
     BOOST_TEST(result.token_stats.equal(expected.token_stats));
@@ -224,7 +231,12 @@ void check_training(Form form, const mesh::Cuts& cuts, at::ScalarType type) {
 
 BOOST_AUTO_TEST_CASE(adapters_are_trained_beside_the_weights_that_codes_stand_for) {
     const c10::InferenceMode no_autograd;
-    check_training(Form::nf4, everything, at::kFloat);
-    check_training(Form::nested_nf4, everything, at::kBFloat16);
-    check_training(Form::nested_nf4, nothing, at::kFloat);
+    const model::LoraConfig plain{.r = 4, .target_modules = {"all-linear"}};
+    check_training(Form::nf4, everything, at::kFloat, plain);
+    check_training(Form::nested_nf4, everything, at::kBFloat16, plain);
+    check_training(Form::nested_nf4, nothing, at::kFloat, plain);
+    model::LoraConfig dora = plain;
+    dora.use_dora = true;
+    check_training(Form::nf4, everything, at::kBFloat16, dora);
+    check_training(Form::nested_nf4, nothing, at::kFloat, dora);
 }

@@ -35,14 +35,16 @@ class Quantized(TrainerTest):
                 self.assertLess(distance, weights * math.sqrt(math.fsum(b * b for b in numbers)), tensor)
 
     def test_one_rank(self):
-        for name in ("nf4", "nf4_nested_packed", "nf4_tied", "nf4_bf16"):
+        for name in ("nf4", "nf4_nested_packed", "nf4_tied", "nf4_bf16", "nf4_dora", "nf4_dora_bf16"):
             self.check(name)
 
     def test_two_ranks(self):
         for name, *split in (("nf4", "--profile", "zero3", "--sp_size", "2"),
                              ("nf4_nested_packed", "--profile", "zero3", "--cp_size", "2"),
                              ("nf4_tied", "--profile", "zero1", "--per_device_train_batch_size", "2"),
-                             ("nf4_nested_packed", "--profile", "zero2", "--cp_size", "2")):
+                             ("nf4_nested_packed", "--profile", "zero2", "--cp_size", "2"),
+                             ("nf4_dora", "--profile", "zero3", "--cp_size", "2"),
+                             ("nf4_dora_bf16", "--profile", "zero1", "--per_device_train_batch_size", "2")):
             self.check(name, *split, ranks=2)
 
 

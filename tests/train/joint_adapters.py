@@ -112,6 +112,7 @@ class JointAdaptersTest(TrainerTest):
                 with self.subTest(adapter=name, evaluation=own["step"]):
                     for key in ("step", "epoch", "eval_num_tokens"):
                         self.assertEqual(mine[key], own[key], key)
+                    self.assertEqual(mine.get("eval_samples"), own.get("eval_samples"))
                     for key in ("eval_loss", "eval_entropy", "eval_mean_token_accuracy"):
                         self.assertAlmostEqual(mine[key], own[key], delta=1e-6, msg=key)
             self.assertEqual(read_metrics(ours)[-1]["step"], read_metrics(alone)[-1]["step"])
@@ -119,7 +120,9 @@ class JointAdaptersTest(TrainerTest):
             self.assertEqual(read_file(ours, "adapter_config.json"), read_file(alone, "adapter_config.json"))
             theirs = tensors(alone)
             for tensor, values in tensors(ours).items():
+                # The gradient of this bias is 0 but for rounding, of which AdamW makes whole steps.
+                delta = 5e-4 if tensor.endswith("k_proj.base_layer.bias") else 2e-5
                 for mine, own in zip(values, theirs.pop(tensor), strict=True):
-                    self.assertAlmostEqual(mine, own, delta=2e-5, msg=tensor)
+                    self.assertAlmostEqual(mine, own, delta=delta, msg=tensor)
             self.assertEqual(theirs, {})
         return together

@@ -191,6 +191,28 @@ class Adapters(StoppedRunTest):
                 for ours, one_rank in zip(other, losses[0], strict=True):
                     self.assertAlmostEqual(ours, one_rank, delta=1e-5, msg=name)
 
+    def test_choices_of_layers(self):
+        """Patterns, blocks and excluded layers make the adapter that PEFT makes of them."""
+        start = os.path.join(DATA, "adapters", "start", "qwen3_patterns")
+        theirs = json.loads(read_file(start, "adapter_config.json"))
+        patterns = [word for key in ("rank_pattern", "alpha_pattern") for word in ("--" + key, json.dumps(theirs[key]))]
+        choice = ["--use_peft", "--lora_r", "4", "--lora_alpha", "8", "--lora_dropout", "0", "--lora_target_modules", "q_proj,v_proj,up_proj",
+                  "--layers_to_transform", "0,2", *patterns]
+        model = os.path.join(DATA, "models", "qwen3-tiny")
+        short = ["--max_steps", "1", "--save_strategy", "no"]
+        self.expect(self.train(self.path("out"), *short, choice=choice, model=model), 0)
+        ours = json.loads(read_file(self.path("out"), "adapter_config.json"))
+        for key in ("r", "lora_alpha", "target_modules", "layers_to_transform", "rank_pattern", "alpha_pattern", "exclude_modules"):
+            self.assertEqual(ours[key], theirs[key], key)
+        self.assertEqual(tensors(os.path.join(self.path("out"), "adapter_model.safetensors")),
+                         tensors(os.path.join(start, "adapter_model.safetensors")))
+        with open(self.path("settings.yaml"), "w") as file:
+            file.write("exclude_modules: .*layers.1.*\nlayers_to_transform: [0, 1]\nrank_pattern: {v_proj: 3, q_proj: 2}\n")
+        self.expect(self.train(self.path("file"), *short, "--config", self.path("settings.yaml"), choice=["--use_peft"], model=model), 0)
+        found = tensors(os.path.join(self.path("file"), "adapter_model.safetensors"))
+        self.assertEqual({name.split(".")[4] for name in found}, {"0"})
+        self.assertEqual(sorted(shape[0] for name, shape in found.items() if "lora_A" in name), [2, 3])
+
     def test_what_vllm_takes(self):
         for name, flags, refused in (
                 ("plain", ["--use_rslora", "--lora_target_modules", "all-linear"], []),
@@ -248,6 +270,9 @@ class Adapters(StoppedRunTest):
                 (["--loraplus_lr_ratio", "4"], 78, ("has a meaning with adapters only", "use_peft")),
                 (["--use_peft", "--init_lora_weights", "loftq"], 78, ("init_lora_weights", "pissa or olora")),
                 (["--use_peft", "--init_lora_weights", "pissa_niter_x"], 78, ("init_lora_weights", "pissa_niter_N")),
+                (["--use_peft", "--init_lora_weights", "pissa_niter_-1"], 78, ("init_lora_weights", "pissa_niter_N")),
+                (["--use_peft", "--lora_task_type", "FOO"], 78, ("lora_task_type = FOO", "CAUSAL_LM")),
+                ([*start, "--use_peft", "false"], 78, ("use_peft = false", "leave it out")),
                 (["--use_peft", "--init_lora_weights", "pissa", "--use_dora"], 78, ("use_dora", "no magnitudes")),
                 (["--use_peft", "--init_lora_weights", "olora", "--load_in_4bit"], 78, ("load_in_4bit", "leave one of the two out")),
                 (["--bias", "all"], 78, ("has a meaning with adapters only", "use_peft")),
@@ -263,19 +288,67 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--use_bnb_nested_quant"], 78, ("use_bnb_nested_quant", "give load_in_4bit true")),
                 (["--use_peft", "--load_in_4bit", "--bnb_4bit_quant_type", "fp4"], 78, ("bnb_4bit_quant_type", "nf4")),
                 (["--use_peft", "--load_in_4bit", "--lora_modules_to_save", "down_proj"], 78, ("down_proj", "four bits")),
-                (["--use_peft", "--load_in_4bit", "--use_dora"], 78, ("use_dora", "load_in_4bit")),
                 (["--use_peft", "--lora_target_parameters", "weight"], 78, ("lora_dropout", "give lora_dropout 0")),
                 (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "weight"], 78, ("matches", "name what is meant")),
                 (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "q_prog.weight"], 78, ("no parameter has this name",)),
                 (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "q_proj.weight"], 78, ("name it once",)),
                 (["--lora_target_parameters", "q_proj.weight"], 78, ("has a meaning with adapters only",)),
                 (["--use_peft", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], 78, ("lora_modules_to_save embed_tokens",)),
+                (["--use_peft", "--rank_pattern", "[1]"], 78, ("rank_pattern", "JSON object")),
+                (["--use_peft", "--rank_pattern", '{"q_proj": 2.5}'], 78, ("rank_pattern", "whole number above 0")),
+                (["--use_peft", "--rank_pattern", '{"q_proj": 1000}'], 78, ("lora_r = 1000", "a rank is from 1 to")),
+                (["--use_peft", "--rank_pattern", '{"q_prog": 2}'], 78, ("rank_pattern: q_prog matches no layer", "q_proj")),
+                (["--use_peft", "--rank_pattern", '{"q_proj": 2, ".*proj": 3}'], 78, ("both match", "do not overlap")),
+                (["--use_peft", "--alpha_pattern", '{"q_proj": 0}'], 78, ("alpha_pattern", "number above 0")),
+                (["--use_peft", "--alpha_pattern", '{"q_proj(": 1}'], 78, ("alpha_pattern", "no regular expression")),
+                (["--use_peft", "--layers_to_transform", "0,x"], 78, ("layers_to_transform", "whole numbers")),
+                (["--use_peft", "--layers_to_transform", "0,30"], 78, ("layers_to_transform = 30", "blocks of this model are 0 to")),
+                (["--use_peft", "--layers_to_transform", "30"], 78, ("layers_to_transform",)),
+                (["--use_peft", "--layers_to_transform", "0", "--lora_target_modules", ".*q_proj"], 78, ("layers_to_transform", "expression")),
+                (["--use_peft", "--exclude_modules", "k_prog"], 78, ("exclude_modules = k_prog: matches no linear layer", "k_proj")),
+                (["--use_peft", "--exclude_modules", "q_proj,v_proj"], 78, ("exclude_modules leave",)),
+                (["--layers_to_transform", "0"], 78, ("has a meaning with adapters only",)),
+                (["--rank_pattern", '{"q_proj": 2}'], 78, ("has a meaning with adapters only",)),
+                ([*start, "--lora_target_parameters", "q_proj.weight"], 78, ("lora_target_parameters", "leave it out")),
+                ([*start, "--rank_pattern", '{"q_proj": 2}'], 78, ("rank_pattern", "leave it out")),
                 ([*start, "--lora_r", "8"], 78, ("lora_r", "leave the setting out")),
                 (["--adapter_name_or_path", MODEL], 66, ("adapter_config.json", "PEFT adapter"))):
             with self.subTest(lora):
                 self.expect(self.train(self.path("no"), choice=lora), code, *words)
                 self.assertFalse(os.path.exists(os.path.join(self.path("no"), "attempt-1")))
-        self.expect(self.train(self.path("no"), choice=start, model=os.path.join(DATA, "models", "llama3-tiny")), 65, "another model")
+        self.expect(self.train(self.path("no"), choice=start, model=os.path.join(DATA, "models", "llama3-tiny")), 65, "another model",
+                    "base_model_name_or_path")
+
+    def test_an_adapter_of_a_model_with_another_name(self):
+        """Its shapes fit, so it trains, with a warning."""
+        short = ["--max_steps", "1", "--save_strategy", "no"]
+        renamed = shutil.copytree(MODEL, self.path("another-model"))
+        for model, is_warned in ((self.model + "/", False), (renamed, True)):
+            result = self.train(self.path("out"), *short, choice=["--adapter_name_or_path", self.whole], model=model)
+            self.expect(result, 0)
+            self.assertEqual("base_model_name_or_path" in result.stderr, is_warned, result.stderr)
+            shutil.rmtree(self.path("out"))
+
+    def test_folders_that_peft_writes_otherwise(self):
+        """A file of torch, an adapter with a name of its own, and embeddings that PEFT adds where a vocabulary has grown."""
+        def folder(name):
+            return shutil.copytree(os.path.join(DATA, "adapters", "start", "qwen2_qv"), self.path(name))
+
+        old, named, grown = folder("old"), folder(os.path.join("named", "mine")), folder("grown")
+        os.rename(os.path.join(old, "adapter_model.safetensors"), os.path.join(old, "adapter_model.bin"))
+        file = os.path.join(grown, "adapter_model.safetensors")
+        content = read_file(file)
+        end = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:end])
+        header["base_model.model.lm_head.weight"] = {"dtype": "F32", "shape": [1, 1], "data_offsets": [len(content) - end, len(content) - end + 4]}
+        text = json.dumps(header).encode()
+        with open(file, "wb") as written:
+            written.write(len(text).to_bytes(8, "little") + text + content[end:] + bytes(4))
+        for adapter, code, words in ((old, 66, ("adapter_model.bin", "save_file")),
+                                     (os.path.dirname(named), 66, ("adapter_config.json", named)),
+                                     (grown, 65, ("lm_head.weight", "save_embedding_layers"))):
+            with self.subTest(adapter):
+                self.expect_one_message(self.train(self.path("no"), choice=["--adapter_name_or_path", adapter]), code, *words)
 
     def test_the_plan(self):
         def plan(*flags):

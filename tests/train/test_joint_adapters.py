@@ -19,6 +19,12 @@ SCALED = {"small": {"lora_r": 4, "lora_alpha": 8, "use_dora": True, "learning_ra
           "wide": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
                    "lora_target_modules": "q_proj,down_proj", "init_lora_weights": "gaussian"},
           "short": {"lora_r": 4, "learning_rate": 1e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"}}
+# Two with biases of their own, of which one has magnitudes, drops inputs and has LoRA+; one without.
+BIASED = {"small": {"lora_r": 4, "bias": "lora_only", "learning_rate": 1e-2, "weight_decay": 0.1, "lora_dropout": 0.0, "max_steps": 5,
+                    "lora_target_modules": "q_proj,v_proj,down_proj"},
+          "wide": {"lora_r": 2, "bias": "lora_only", "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
+                   "loraplus_lr_ratio": 4, "lora_target_modules": "all-linear"},
+          "short": {"lora_r": 4, "learning_rate": 1e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"}}
 EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
            "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
            "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
@@ -44,9 +50,15 @@ class JointAdapters(JointAdaptersTest):
         self.expect_own_curves("--adapters_at_a_time", "2", "--profile", "zero3", "--sp_size", "2", of_job=2, ranks=2)
 
     def test_evaluations_by_steps(self):
+        prompts = os.path.join(self.folder.name, "prompts.jsonl")
+        with open(prompts, "w") as file:
+            file.writelines(json.dumps({"prompt": text}) + "\n" for text in ("The ", "How far is it?", "Name a bird, or two."))
         together = self.expect_own_curves("--eval_strategy", "steps", "--eval_steps", "2", "--eval_on_start", "--eval_dataset_name",
                                           self.data_of("small"), "--per_device_eval_batch_size", "3", "--profile", "zero3",
-                                          "--cp_size", "2", ranks=4)
+                                          "--cp_size", "2", "--eval_prompts", prompts, "--eval_max_new_tokens", "8", ranks=4)
+        texts = [evaluations(os.path.join(together, name))[-1]["eval_samples"] for name in ADAPTERS]
+        self.assertEqual([len(of_one) for of_one in texts], [3, 3, 3])
+        self.assertNotEqual(texts[0], texts[2])
         steps = {name: [line["step"] for line in evaluations(os.path.join(together, name))] for name in ADAPTERS}
         self.assertEqual([steps["small"], steps["wide"]], [[0, 2, 4, 6], [0, 2, 4]])
         first = [evaluations(os.path.join(together, name))[0]["eval_loss"] for name in ADAPTERS]
@@ -123,6 +135,23 @@ class JointAdapters(JointAdaptersTest):
             self.assertEqual(read_file(exported, name, "adapter_model.safetensors"),
                              read_file(together, name, "adapter_model.safetensors"))
 
+    def test_biases(self):
+        self.expect_own_curves("--packing", "true", "--gradient_accumulation_steps", "2", of=BIASED)
+
+    def test_biases_in_shards(self):
+        """Those of one go on from a run of its own; all come back out of a checkpoint."""
+        self.expect(self.train_alone("small", self.path("first"), of=BIASED, model=MODEL), 0)
+        of = {**BIASED, "small": {"adapter_name_or_path": self.path("first"), "learning_rate": 5e-3, "max_steps": 3}}
+        together = self.expect_own_curves("--profile", "zero3", "--cp_size", "2", "--save_steps", "5", of=of, ranks=2)
+        exported = self.path("exported")
+        self.expect(run("export", together, "--output_dir", exported), 0)
+        for name in BIASED:
+            for file in ("adapter_model.safetensors", "adapter_config.json"):
+                self.assertEqual(read_file(exported, name, file), read_file(together, name, file))
+        begun, ended = (tensors(os.path.join(folder)) for folder in (self.path("first"), os.path.join(together, "small")))
+        bias = "base_model.model.model.layers.0.self_attn.q_proj.base_layer.bias"
+        self.assertNotEqual(begun[bias], ended[bias])
+
     # Two with magnitudes go on from adapters of runs of their own; one begins anew beside them.
     def test_going_on_from_adapters(self):
         of = {"short": SCALED["wide"]}
@@ -167,6 +196,8 @@ class JointAdapters(JointAdaptersTest):
 
     def test_four_bits(self):
         self.expect_own_curves("--load_in_4bit", "--use_bnb_nested_quant", "--profile", "zero3", "--sp_size", "2", ranks=2)
+        shutil.rmtree(self.path(""))
+        self.expect_own_curves("--load_in_4bit", "--profile", "zero3", "--cp_size", "2", of=SCALED, ranks=2)
 
     def test_rows_of_one_adapter_move_no_bit_of_another(self):
         changed = self.path("changed.jsonl")
@@ -226,6 +257,20 @@ class JointAdapters(JointAdaptersTest):
         for flag, value in (("lora_modules_to_save", "lm_head"), ("bias", "all"), ("init_lora_weights", "pissa"),
                             ("save_model_in_checkpoints", "true"), ("adapter_name_or_path", "folder")):
             self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])
+        for flag, value in (("lora_modules_to_save", "lm_head"), ("lora_target_parameters", "q_proj.weight")):
+            self.expect_refusal("list: [{name: a, %s: %s}]" % (flag, value), f"{flag} = {value} [", "adapter a]", "in a run of its own")
+        self.expect_refusal("list: [{name: a, init_lora_weights: olora}]", "init_lora_weights of the adapter a", "choose true or gaussian",
+                            flags=["--dataset_name", self.data_of("small")])
+        self.expect_refusal("list: [{name: a, rank_pattern: {q_prog: 2}}]", "adapter a: rank_pattern: q_prog matches no layer",
+                            flags=["--dataset_name", self.data_of("small")])
+        for own, words in (("bias: all", ("bias of the adapter a", "choose lora_only")),
+                           ("bias: lora_only, lora_target_modules: down_proj", ("bias of the adapter a", "leave it out"))):
+            self.expect_refusal("list: [{name: a, %s}]" % own, *words, flags=["--dataset_name", self.data_of("small")])
+        for name in ("checkpoint-1", "Attempt-2", "tensorboard"):
+            self.expect_refusal("list: [{name: %s}]" % name, f"name = {name}: ", "folder of the job")
+        self.expect_refusal("list: [{name: a}]", "use_peft = false", "leave it out", flags=["--use_peft", "false"])
+        self.expect(run("score", "--model_name_or_path", MODEL, "--dataset_name", self.data_of("small"), "--adapters", self.adapters,
+                        "--output_dir", self.path("scores")), 78, "adapters: ", "adapter_name_or_path")
         self.assertEqual(self.train_together(self.path("out"), adapters="/nowhere.yaml").returncode, 66)
 
     def test_changed_adapters_are_refused(self):

@@ -78,6 +78,22 @@ class Quantized(TrainerTest):
         self.assertAlmostEqual(merged, trained, delta=1e-5)
         self.assertGreater(abs(other - trained), 1e-4)
 
+    def test_magnitudes(self):
+        """DoRA: the norms of the rows are those of the numbers that the codes stand for."""
+        lora, still = (*LORA, "--use_dora", *NF4), ["--max_steps", "1", "--learning_rate", "0", "--per_device_train_batch_size", "4"]
+        whole = self.path("whole")
+        self.expect(self.train(whole, *CUT, lora=lora, ranks=2), 0)
+        self.expect(self.train(self.path("one"), "--per_device_train_batch_size", "4", lora=lora), 0)
+        for ours, one in zip(read_steps(whole), read_steps(self.path("one")), strict=True):
+            self.assertAlmostEqual(ours["loss"], one["loss"], delta=1e-5)
+        self.expect(self.train(self.path("plain"), *still, lora=(*LORA, *NF4)), 0)
+        self.assertAlmostEqual(read_steps(whole)[0]["loss"], read_steps(self.path("plain"))[0]["loss"], delta=1e-6)
+        merged = self.path("merged")
+        self.expect(run("export", os.path.join(whole, "checkpoint-4"), "--merge", "true", "--output_dir", merged, ranks=2), 0)
+        self.expect(self.train(self.path("next"), *still, lora=[], model=merged), 0)
+        self.expect(self.train(self.path("same"), *still, lora=["--adapter_name_or_path", whole, *NF4]), 0)
+        self.assertAlmostEqual(read_steps(self.path("next"))[0]["loss"], read_steps(self.path("same"))[0]["loss"], delta=1e-5)
+
     def test_scores(self):
         means = []
         for name, flags, ranks in (("one", [], None), ("two", ["--profile", "zero3"], 2)):

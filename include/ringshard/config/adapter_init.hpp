@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ringshard::config {
 
@@ -24,5 +26,11 @@ enum class TrainedBiases { none, all, lora_only };
 
 // Reads true, gaussian, pissa, pissa_niter_N or olora; nothing for other texts.
 std::optional<AdapterInit> read_adapter_init(const std::string& text);
+
+// Numbers of layers, by an expression for the end of their names, in the order of the text.
+using AdapterPatterns = std::vector<std::pair<std::string, double>>;
+
+// Reads a JSON object of numbers; nothing for other texts. An empty text has no patterns.
+std::optional<AdapterPatterns> read_adapter_patterns(const std::string& text);
 
 }  // namespace ringshard::config

@@ -19,6 +19,10 @@ struct AdapterSettings {
     std::vector<std::string> lora_target_modules;  // empty: PEFT's default of the architecture
     std::vector<std::string> lora_target_parameters;
     std::vector<std::string> lora_modules_to_save;
+    std::vector<std::string> exclude_modules;
+    std::vector<int64_t> layers_to_transform;  // empty: all blocks
+    std::string rank_pattern;                  // JSON, for read_adapter_patterns()
+    std::string alpha_pattern;                 // the same
     bool use_rslora = false;
     bool use_dora = false;
     std::string init_lora_weights = "true";  // for read_adapter_init()

@@ -16,9 +16,12 @@ struct Sweep {
     std::string name;  // `name`, or the file's name
     NamedTexts common;
     std::vector<NamedTexts> runs;  // without the common settings
+    bool is_one_job = false;       // `one_job`: the runs are adapters that train together
 
     // Returns all settings of a run; its own ones override the common ones.
     NamedTexts all_settings(size_t index) const;
+    // Returns the settings of the one job: the common ones, with the runs as `adapters`.
+    NamedTexts settings_of_one_job() const;
 };
 Expected<Sweep> read_sweep(const std::filesystem::path& file);
 

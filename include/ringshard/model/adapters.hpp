@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -61,10 +62,16 @@ std::string print_adapter_config(const LoraConfig& config, const std::string& ba
 // the weights (InitialAdapter): twice the rank, and the same scale.
 std::string widened_adapter_config(const std::string& text);
 
+// Returns true if a text is a name or the end of one, and no expression.
+bool is_plain_name(const std::string& text);
+
 // Adds adapters to the linear layers that the configuration names, and freezes all weights of the
 // model but those of modules_to_save and `bias`. Lists "all-linear" and missing targets are
 // replaced by names. Fails (78) where a name matches no layer, or a rank exceeds a matrix.
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config);
+// Fails (78) where a pattern, a block or an excluded name of the configuration concerns no layer:
+// PEFT passes over it. `spec`: with the adapters of the configuration.
+std::optional<Failure> find_idle_choice(const ModelSpec& spec, const LoraConfig& config);
 bool has_adapters(const ModelSpec& spec);
 bool has_dropout(const ModelSpec& spec);
 // Returns true if experts have adapters.
@@ -87,6 +94,10 @@ std::string name_in_adapter(const std::string& tensor);
 // The same of every trained tensor: the bias of a layer that has an adapter is of the layer below
 // it. `adapters`: the names of the tensors of all adapters.
 std::string name_in_adapter(const std::string& tensor, const std::set<std::string>& adapters);
+
+// Fails (66) unless a folder has the two files of an adapter; says what to do where PEFT wrote it
+// in another way.
+std::optional<Failure> check_adapter_folder(const std::filesystem::path& folder);
 
 // Fails unless the files of an adapter hold its tensors, in their shapes, and no others.
 std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec& spec,

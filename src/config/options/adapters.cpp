@@ -42,6 +42,27 @@ void add_adapter_options(OptionTable& table) {
                "Modules that are trained whole and stored with the adapter, such as lm_head.")
         .shapes_loss_if_set();
     group
+        .serve("exclude_modules", &AdapterSettings::exclude_modules,
+               "Linear layers of lora_target_modules that get no adapter, PEFT's "
+               "LoraConfig.exclude_modules: names, or one regular expression of the whole name.")
+        .shapes_loss_if_set();
+    group
+        .serve("layers_to_transform", &AdapterSettings::layers_to_transform,
+               "Blocks, from 0, whose layers of lora_target_modules get an adapter, PEFT's "
+               "LoraConfig.layers_to_transform; by default all of them.")
+        .shapes_loss_if_set();
+    group
+        .serve_json("rank_pattern", &AdapterSettings::rank_pattern,
+                    "Other ranks than lora_r, by a regular expression for the end of a layer's "
+                    "name, PEFT's LoraConfig.rank_pattern, such as {\"down_proj\": 16}.",
+                    KeyOrder::of_text)
+        .shapes_loss_if_set();
+    group
+        .serve_json("alpha_pattern", &AdapterSettings::alpha_pattern,
+                    "Other values than lora_alpha, likewise, PEFT's LoraConfig.alpha_pattern.",
+                    KeyOrder::of_text)
+        .shapes_loss_if_set();
+    group
         .serve("use_rslora", &AdapterSettings::use_rslora,
                "Scale by lora_alpha / sqrt(lora_r) in place of lora_alpha / lora_r.")
         .shapes_loss_if_set();

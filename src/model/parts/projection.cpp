@@ -138,6 +138,7 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, bias, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         low_rank.forward({of_one, weights, base}, rows(x), bias, rows(y));
+        low_rank.replace_biases(weights, bias, rows(y));
     });
     return y;
 }

@@ -40,6 +40,8 @@ CASES = {
     "nf4_nested_packed": (case("llama3_all", SHORT, **PACKED), NESTED),
     "nf4_tied": (case("qwen2_qv", CHAT), PLAIN),
     "nf4_bf16": (case("qwen3_all", COMPLETION, bf16=True), NESTED),
+    "nf4_dora": (case("qwen2_dora", CHAT, weight_decay=0.1), NESTED),
+    "nf4_dora_bf16": (case("qwen2_dora", CHAT, weight_decay=0.1, bf16=True), PLAIN),
 }
 
 

@@ -193,6 +193,11 @@ MaybeFailure score(const CommandContext& given) {
     if (!pretrained) return pretrained.failure();
     if (pretrained.value().holds_adapters())
         return comm::found_by_all(holds_an_adapter(inputs.value().model));
+    if (!inputs.value().adapters.joint.empty())
+        return comm::found_by_all(
+            {ExitCode::settings,
+             "adapters: rows are scored by one model; leave it out, and name one trained adapter: "
+             "adapter_name_or_path"});
     if (inputs.value().adapters.config.init.takes_from_weights())
         return comm::found_by_all(
             {ExitCode::settings,

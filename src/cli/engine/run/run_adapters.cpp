@@ -1,7 +1,9 @@
 #include "run_adapters.hpp"
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/error.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
@@ -18,20 +20,42 @@ namespace {
 
 Failure refuse(const std::string& why) { return {ExitCode::settings, why}; }
 
+template <class Value>
+model::Patterns<Value> patterns_of(const std::string& text) {
+    model::Patterns<Value> patterns;
+    const auto read = config::read_adapter_patterns(text);
+    RINGSHARD_CHECK(read.has_value(), "{} is no object of numbers", text);
+    for (const auto& [pattern, number] : *read)
+        patterns.emplace_back(pattern, static_cast<Value>(number));
+    return patterns;
+}
+
+std::optional<std::vector<int64_t>> blocks_of(const config::AdapterSettings& settings) {
+    if (settings.layers_to_transform.empty()) return std::nullopt;
+    return settings.layers_to_transform;
+}
+
 model::LoraConfig config_of(const config::AdapterSettings& settings) {
-    return {.r = settings.lora_r,
-            .lora_alpha = settings.lora_alpha,
-            .lora_dropout = settings.lora_dropout,
-            .target_modules = settings.lora_target_modules,
-            // TRL takes a list of one name for a regular expression.
-            .targets_are_expression = settings.lora_target_modules.size() == 1,
-            .target_parameters = settings.lora_target_parameters,
-            .modules_to_save = settings.lora_modules_to_save,
-            .use_rslora = settings.use_rslora,
-            .use_dora = settings.use_dora,
-            .init = config::read_adapter_init(settings.init_lora_weights).value(),
-            .bias = settings.bias,
-            .task_type = settings.lora_task_type};
+    const std::vector<std::string>& excluded = settings.exclude_modules;
+    return {
+        .r = settings.lora_r,
+        .lora_alpha = settings.lora_alpha,
+        .lora_dropout = settings.lora_dropout,
+        .target_modules = settings.lora_target_modules,
+        // TRL takes a list of one name for a regular expression.
+        .targets_are_expression = settings.lora_target_modules.size() == 1,
+        .exclude_modules = excluded,
+        .exclusion_is_expression = excluded.size() == 1 && !model::is_plain_name(excluded.front()),
+        .target_parameters = settings.lora_target_parameters,
+        .modules_to_save = settings.lora_modules_to_save,
+        .use_rslora = settings.use_rslora,
+        .use_dora = settings.use_dora,
+        .init = config::read_adapter_init(settings.init_lora_weights).value(),
+        .bias = settings.bias,
+        .rank_pattern = patterns_of<int64_t>(settings.rank_pattern),
+        .alpha_pattern = patterns_of<double>(settings.alpha_pattern),
+        .layers_to_transform = blocks_of(settings),
+        .task_type = settings.lora_task_type};
 }
 
 // Returns the settings that differ from the adapter's own file.
@@ -49,11 +73,14 @@ std::optional<Failure> check_against(const config::Settings& settings,
             return refuse(
                 format_text("{} [{}]: the adapter in {} has another one; leave the setting out",
                             name, settings.origin_of(name).place, asked.adapter_name_or_path));
-    for (const char* name : {"lora_target_modules", "lora_modules_to_save"})
+    for (const char* name :
+         {"lora_target_modules", "lora_target_parameters", "lora_modules_to_save",
+          "exclude_modules", "layers_to_transform", "rank_pattern", "alpha_pattern"})
         if (settings.is_fixed(name))
             return refuse(format_text(
-                "{} [{}]: adapter_name_or_path says which modules are trained; leave it out", name,
-                settings.origin_of(name).place));
+                "{} [{}]: adapter_name_or_path says which modules are trained, and with which "
+                "ranks; leave it out",
+                name, settings.origin_of(name).place));
     if (settings.is_fixed("init_lora_weights"))
         return refuse(format_text(
             "init_lora_weights [{}]: adapter_name_or_path holds the first values; leave it out",
@@ -66,18 +93,37 @@ struct AdapterFile {
     std::string text;
 };
 
+std::string last_name(const std::string& model) {
+    const fs::path plain = fs::path(model).lexically_normal();
+    return (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+}
+
+// An adapter of a model with the same shapes loads, and no number of it fits.
+void warn_of_other_base(const config::Settings& settings, const AdapterFile& file) {
+    const auto config = json_or_null<nlohmann::json>(file.text);
+    const auto named = config.is_object() ? config.find("base_model_name_or_path") : config.end();
+    if (named == config.end() || !named->is_string()) return;
+    const std::string base = last_name(named->get<std::string>());
+    const std::string& model = settings.values.model.model_name_or_path;
+    if (base.empty() || model.empty() || base == last_name(model)) return;
+    std::cerr << format_text(
+        "warning: the adapter in {} was trained beside {} (base_model_name_or_path in its {}), and "
+        "model_name_or_path is {}: beside a model with other weights its numbers have no meaning\n",
+        file.folder, named->get<std::string>(), model::adapter_config_name, model);
+}
+
 Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const HubCache& hub) {
     const std::string& name = settings.values.adapter.adapter_name_or_path;
     const auto folder = hub.model_folder(name, "main", "adapter_name_or_path");
     if (!folder) return folder.failure();
+    if (const auto failure = model::check_adapter_folder(folder.value())) return *failure;
     const fs::path file = folder.value() / model::adapter_config_name;
     auto text = read_file(file);
     if (!text)
-        return Failure{ExitCode::missing_input,
-                       format_text("adapter_name_or_path = {}: {} is not there, and so it is not "
-                                   "the folder of a PEFT adapter",
-                                   name, file.string())};
-    return AdapterFile{folder.value().string(), std::move(*text)};
+        return Failure{ExitCode::missing_input, format_text("{}: cannot be read", file.string())};
+    AdapterFile read{folder.value().string(), std::move(*text)};
+    warn_of_other_base(settings, read);
+    return read;
 }
 
 Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFile& file) {
@@ -181,8 +227,23 @@ std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<AdapterInJo
         configs.push_back(adapter.config);
     }
     if (auto failure = model::add_joint_adapters(spec, names, configs)) return failure;
-    for (size_t i = 0; i < adapters.size(); ++i) adapters[i].config = std::move(configs[i]);
+    for (size_t i = 0; i < adapters.size(); ++i) {
+        if (adapters[i].folder.empty())
+            if (auto failure = model::find_idle_choice(model::with_adapter_alone(spec, i),
+                                                       adapters[i].config)) {
+                failure->message =
+                    format_text("adapter {}: {}", adapters[i].name, failure->message);
+                return failure;
+            }
+        adapters[i].config = std::move(configs[i]);
+    }
     return std::nullopt;
+}
+
+std::optional<Failure> add_alone(model::ModelSpec& spec, AskedAdapters& adapters) {
+    const model::LoraConfig asked = adapters.config;
+    if (auto failure = model::add_adapters(spec, adapters.config)) return failure;
+    return adapters.folder.empty() ? model::find_idle_choice(spec, asked) : std::nullopt;
 }
 
 }  // namespace
@@ -231,10 +292,10 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
                 format_text("{} [{}]: with adapters all weights of the model are frozen but those "
                             "of lora_modules_to_save; leave it out",
                             name, settings.origin_of(name).place));
-    if (auto failure = adapters.joint.empty() ? model::add_adapters(spec, adapters.config)
-                                              : add_joint(spec, adapters.joint))
+    if (auto failure =
+            adapters.joint.empty() ? add_alone(spec, adapters) : add_joint(spec, adapters.joint))
         return failure;
-    if (settings.values.adapter.bias != config::TrainedBiases::none &&
+    if (adapters.joint.empty() && settings.values.adapter.bias != config::TrainedBiases::none &&
         !model::trains_biases(spec, adapters.config))
         return refuse(
             format_text("bias [{}]: the model has no biases, or (lora_only) none in layers with an "

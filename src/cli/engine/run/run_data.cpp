@@ -134,6 +134,9 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
         if (!rows) return rows.failure();
         data.evaluation.push_back(std::move(rows).value());
     }
+    auto prompts = read_eval_prompts(context, hub, spec);
+    if (!prompts) return prompts.failure();
+    data.prompts = std::move(prompts).value();
     return data;
 }
 

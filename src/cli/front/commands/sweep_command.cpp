@@ -171,7 +171,10 @@ int print_best(const SweepArgs& args) {
     if (!runs) return report_failure(runs.failure());
     std::optional<report::BestValue> best;
     fs::path best_run;
-    for (const fs::path& run : runs.value()) {
+    std::vector<fs::path> folders;
+    for (const fs::path& run : runs.value())
+        for (fs::path& folder : metrics_folders(run)) folders.push_back(std::move(folder));
+    for (const fs::path& run : folders) {
         const auto found = report::best_value(run, args.metric, args.is_greater_better);
         const bool is_better =
             found && (!best || (args.is_greater_better ? found->value > best->value

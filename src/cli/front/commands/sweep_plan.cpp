@@ -16,32 +16,51 @@ namespace {
 
 const char* const settings_name = "settings.yaml";
 
+std::string in_words(const config::NamedTexts& own) {
+    std::vector<std::string> words;
+    for (const auto& [name, text] : own) words.push_back(format_text("{}={}", name, text));
+    return join(words, " ");
+}
+
+std::string adapters_in_words(const config::Sweep& sweep) {
+    std::vector<std::string> adapters;
+    for (const config::NamedTexts& own : sweep.runs) adapters.push_back(in_words(own));
+    return format_text("one job of {} adapters: {}", adapters.size(), join(adapters, "; "));
+}
+
+std::optional<Failure> check_folder(const config::NamedTexts& settings, const fs::path& file,
+                                    const fs::path& sweep_folder) {
+    for (const auto& [name, text] : settings)
+        if (name == "output_dir")
+            return Failure{
+                ExitCode::settings,
+                format_text("{}: output_dir = {}: every run of a sweep has a folder of its own, "
+                            "{}; leave it out",
+                            file.string(), text, (sweep_folder / "<index>").string())};
+    return std::nullopt;
+}
+
 }  // namespace
 
 Expected<SweepPlan> plan_sweep(const fs::path& file, const fs::path& runs_folder,
                                const Environment& environment) {
-    const auto sweep = config::read_sweep(file);
-    if (!sweep) return sweep.failure();
+    const auto read = config::read_sweep(file);
+    if (!read) return read.failure();
+    const config::Sweep& sweep = read.value();
     const config::OptionTable table;
-    SweepPlan plan{runs_folder / sweep.value().name, {}};
-    for (size_t index = 0; index < sweep.value().runs.size(); ++index) {
+    SweepPlan plan{runs_folder / sweep.name, {}};
+    const size_t num_runs = sweep.is_one_job ? 1 : sweep.runs.size();
+    for (size_t index = 0; index < num_runs; ++index) {
         PlannedRun run{plan.folder / concat(index), {}, {}};
-        config::NamedTexts all = sweep.value().all_settings(index);
-        for (const auto& [name, text] : all)
-            if (name == "output_dir")
-                return Failure{
-                    ExitCode::settings,
-                    format_text("{}: output_dir = {}: every run of a sweep has a folder of its "
-                                "own, {}; leave it out",
-                                file.string(), text, (plan.folder / "<index>").string())};
+        config::NamedTexts all =
+            sweep.is_one_job ? sweep.settings_of_one_job() : sweep.all_settings(index);
+        if (const auto failure = check_folder(all, file, plan.folder)) return *failure;
         all.emplace_back("output_dir", run.folder);
-        const config::Resolution resolution = config::resolve(
-            table, all, format_text("{}, run {}", file.string(), index), environment);
+        const std::string origin = format_text(
+            "{}, {}", file.string(), sweep.is_one_job ? "one_job" : format_text("run {}", index));
+        const config::Resolution resolution = config::resolve(table, all, origin, environment);
         if (!resolution.problems.empty()) return config::summary(resolution.problems);
-        std::vector<std::string> own;
-        for (const auto& [name, text] : sweep.value().runs[index])
-            own.push_back(format_text("{}={}", name, text));
-        run.differs = join(own, " ");
+        run.differs = sweep.is_one_job ? adapters_in_words(sweep) : in_words(sweep.runs[index]);
         run.settings = config::to_settings_file(all);
         plan.runs.push_back(std::move(run));
     }
@@ -102,6 +121,15 @@ std::vector<std::string> submitted_jobs(const fs::path& sweep_folder) {
 
 std::optional<Failure> record_job(const fs::path& sweep_folder, const std::string& job_id) {
     return append_line(sweep_folder / "jobs", job_id);
+}
+
+std::vector<fs::path> metrics_folders(const fs::path& run) {
+    std::vector<fs::path> of_adapters;
+    std::error_code ignored;  // a run that has not begun has no folder
+    for (const auto& entry : fs::directory_iterator(run, ignored))
+        if (file_exists(entry.path() / "metrics.jsonl")) of_adapters.push_back(entry.path());
+    std::ranges::sort(of_adapters);
+    return of_adapters.empty() ? std::vector{run} : of_adapters;
 }
 
 Expected<std::vector<fs::path>> find_runs(const fs::path& sweep_folder) {

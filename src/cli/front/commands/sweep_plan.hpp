@@ -21,7 +21,8 @@ struct SweepPlan {
     std::vector<PlannedRun> runs;  // by index
 };
 
-// Every run with all problems of its settings found before anything is written.
+// Every run, or the one job of adapters that the file asks for, with all problems of its settings
+// found before anything is written.
 Expected<SweepPlan> plan_sweep(const std::filesystem::path& file,
                                const std::filesystem::path& runs_folder,
                                const Environment& environment);
@@ -34,6 +35,9 @@ Expected<std::vector<int64_t>> write_runs(const SweepPlan& plan);
 std::vector<std::string> submitted_jobs(const std::filesystem::path& sweep_folder);
 std::optional<Failure> record_job(const std::filesystem::path& sweep_folder,
                                   const std::string& job_id);
+
+// The folders with the metrics of a run: its own, or those of adapters that train together in it.
+std::vector<std::filesystem::path> metrics_folders(const std::filesystem::path& run);
 
 // The folders of a sweep's runs, by index.
 Expected<std::vector<std::filesystem::path>> find_runs(const std::filesystem::path& sweep_folder);
