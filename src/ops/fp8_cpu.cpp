@@ -131,7 +131,7 @@ void raise(int32_t& maximum, int32_t magnitude) {
 }
 
 template <class T>
-RINGSHARD_SIMD int32_t largest_of(const T* __restrict from, int64_t count) {
+RINGSHARD_SIMD int32_t largest_magnitude_of(const T* __restrict from, int64_t count) {
     int32_t largest = 0;
     for (int64_t i = 0; i < count; ++i) {
         const int32_t magnitude = magnitude_of(load(from[i]));
@@ -145,7 +145,8 @@ void raise_to_rows(int32_t& maximum, const at::Tensor& from, int64_t rows) {
     const int64_t width = from.size(1);
     with_type(from, [&]<class T>(T*) {
         at::parallel_for(0, rows, grain(width), [&](int64_t first, int64_t last) {
-            raise(maximum, largest_of(data<T>(from) + first * width, (last - first) * width));
+            raise(maximum,
+                  largest_magnitude_of(data<T>(from) + first * width, (last - first) * width));
         });
     });
 }

@@ -215,7 +215,7 @@ MaybeFailure score(const CommandContext& given) {
         spec, zero, mesh,
         {.policies = config::ActivationPolicy::input,
          .context_parallel = model::context_parallel_options(settings.values.parallel),
-         .fp8_gradients = model::fp8_gradients(settings.values.training),
+         .fp8 = model::fp8_options(settings.values.training),
          .gemms = &gemms.value().gemms,
          .on_phase = [&watchdog](const std::string&) { watchdog.made_progress(); }});
     const train::Scorer scorer(
