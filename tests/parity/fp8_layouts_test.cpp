@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "expert_models.hpp"
 #include "golden.hpp"
 #include "layout_run.hpp"
 #include "mpi_test.hpp"
@@ -141,4 +142,46 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
         // An evaluation records nothing.
         for (const int64_t bits : scaling.take_maxima()) BOOST_TEST(bits == 0);
     }
+}
+
+namespace {
+
+// Of a shared MLP, whose router computes in fp32; and without one.
+constexpr const char* glm4_moe = R"({
+  "model_type": "glm4_moe", "vocab_size": 512, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "n_routed_experts": 16, "num_experts_per_tok": 2,
+  "moe_intermediate_size": 16, "n_group": 4, "topk_group": 2, "n_shared_experts": 1, "first_k_dense_replace": 1})";
+constexpr const char* qwen3_moe = R"({
+  "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "num_experts": 16, "num_experts_per_tok": 2,
+  "moe_intermediate_size": 16, "mlp_only_layers": [1]})";
+
+void train_experts(const char* config_json, size_t num_products) {
+    const comm::Group& world = test::world();
+    const test::experts::Model model(test::experts::Routing::spread, config_json);
+    const data::Rows rows = test::make_rows(test::RowKind::packed, rows_of_step, 61);
+    std::vector<mesh::MeshShape> shapes{{1, 2, 1, 1}, {1, 2, 1, 1, 2}, {1, 1, 1, 2}};
+    if (world.size() == 1) shapes = {mesh::MeshShape{}};
+    for (const mesh::MeshShape& shape : shapes) {
+        test::LayoutRun run = run_of({zero3, shape}, 1e-3);
+        run.model = model.folder();
+        run.num_steps = 3;
+        run.chunks = test::experts::in_pieces;
+        const test::Outcome outcome = test::train(world, run, rows);
+        for (const std::vector<float>& step : maxima_of(outcome.maxima))
+            BOOST_TEST(step.size() == 2 * num_products);
+        run.delayed_scaling.reset();
+        const test::Outcome by_rows = test::train(world, run, rows);
+        for (size_t step = 0; step < outcome.steps.size(); ++step)
+            BOOST_TEST(std::abs(outcome.steps[step].loss - by_rows.steps[step].loss) < 2e-2);
+    }
+}
+
+}  // namespace
+
+// Weights of routers of 16 experts have sizes for FP8, and compute in bf16.
+BOOST_AUTO_TEST_CASE(blocks_with_experts_have_scales_without_their_routers) {
+    if (test::world().size() > 2) return;
+    train_experts(glm4_moe, 4 + 4);  // attention has two products, an MLP too
+    train_experts(qwen3_moe, 2 + 4);
 }
