@@ -64,11 +64,11 @@ class Fp8(TrainerTest):
                     self.assertLess(abs(math.log2(mine / other)), 2)
 
     def test_a_margin_makes_numbers_coarser(self):
-        trace = read("delayed_recent")  # which the run with its margin follows within 2e-2
+        trace = read("delayed_recent")  # which the run with its margin follows within 1e-1
         trace["args"]["fp8_margin"] = 0
         with tempfile.TemporaryDirectory() as output:
             self.expect(run("train", *flags(trace, output)), 0)
-            self.assertGreater(mean_distance(read_steps(output), trace["steps"]), 1e-1)
+            self.assertGreater(mean_distance(read_steps(output), trace["steps"]), 2e-1)
 
     def test_runs_are_those_of_pytorchs_casts(self):
         for name in ("e4m3", "hybrid", "tensorwise", "delayed", "delayed_recent"):
@@ -80,13 +80,15 @@ class Fp8(TrainerTest):
                 if "maxima" in trace:
                     self.check_maxima(maxima_of(os.path.join(output, "checkpoint-3")), trace["maxima"])
                 steps = read_steps(output)
-                # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number.
+                # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number, and a margin makes
+                # the steps between these large.
+                times = 5 if "fp8_margin" in trace["args"] else 1
                 for ours, theirs in zip(steps, trace["steps"], strict=True):
-                    self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=2e-2)
-                    self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=1e-1 * theirs["grad_norm"])
+                    self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=times * 2e-2)
+                    self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=times * 1e-1 * theirs["grad_norm"])
                     self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
                 # It is near to the run in bf16, and nearer to the one in FP8.
-                self.assertLess(mean_distance(steps, trace["steps_in_bf16"]), 5e-2)
+                self.assertLess(mean_distance(steps, trace["steps_in_bf16"]), times * 1e-1 if times > 1 else 5e-2)
                 self.assertLess(mean_distance(steps[:8], trace["steps"][:8]), mean_distance(steps[:8], trace["steps_in_bf16"][:8]))
 
     def test_layouts(self):
