@@ -233,6 +233,25 @@ BOOST_AUTO_TEST_CASE(the_largest_magnitude_of_the_counted_rows_is_kept) {
         }
 }
 
+// Of a GPU several teams, whose stretches end within rows.
+BOOST_AUTO_TEST_CASE(large_tensors_are_counted_row_by_row) {
+    for (const int64_t width : {208, 207}) {
+        const at::Tensor x = at::randn({300, width}).clamp(-3, 3).to(at::kBFloat16);
+        for (const int64_t row : {0, 77, 78, 79, 157, 158, 236, 299})
+            x[row][row % width] = 16.0F + static_cast<float>(row);
+        for (const int64_t counted : {0, 1, 77, 78, 79, 80, 158, 200, 299, 300}) {
+            BOOST_TEST_INFO_SCOPE(width << ", " << counted);
+            const at::Tensor maximum = number_of(0);
+            const at::Tensor rounded = ops::round_to_fp8(x, Fp8Format::e4m3, Fp8Scales::of_tensor,
+                                                         {number_of(-1), maximum, counted});
+            BOOST_TEST(different_numbers(rounded, x, Fp8Format::e4m3, -1) == 0);
+            const float expected =
+                counted == 0 ? 0 : x.narrow(0, 0, counted).abs().max().item<float>();
+            BOOST_TEST(maximum.item<int32_t>() == bits_of(expected));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_exponent_is_the_largest_that_keeps_a_magnitude_in_range) {
     for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::e5m2}) {
         const double largest = largest_of(format);
