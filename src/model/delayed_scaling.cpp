@@ -1,6 +1,5 @@
 #include "ringshard/model/delayed_scaling.hpp"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>

@@ -27,7 +27,7 @@ std::optional<comm::AgreedFailure> Beginning::load_maxima(
                 folder);
     } else if (!is_stored) {
         note = format_text(
-            "{} has no maxima for fp8_recipe delayed: until the next step factors have a scale for "
+            "{} has no maxima for fp8_recipe delayed: factors of the first step have a scale for "
             "each row",
             folder);
     } else if (const auto damaged = scaling->load(stored->second, folder)) {
