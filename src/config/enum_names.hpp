@@ -39,6 +39,22 @@ struct EnumNames<Fp8Format> {
         {{"e4m3", Fp8Format::e4m3}, {"hybrid", Fp8Format::hybrid}}};
 };
 template <>
+struct EnumNames<Fp8Recipe> {
+    static constexpr NameTable<Fp8Recipe, 3> table{{{"rowwise", Fp8Recipe::rowwise},
+                                                    {"tensorwise", Fp8Recipe::tensorwise},
+                                                    {"delayed", Fp8Recipe::delayed}}};
+};
+template <>
+struct EnumNames<AmaxAlgorithm> {
+    static constexpr NameTable<AmaxAlgorithm, 2> table{
+        {{"most_recent", AmaxAlgorithm::most_recent}, {"max", AmaxAlgorithm::max}}};
+};
+template <>
+struct EnumNames<Fp8Backend> {
+    static constexpr NameTable<Fp8Backend, 2> table{
+        {{"ao", Fp8Backend::ao}, {"te", Fp8Backend::te}}};
+};
+template <>
 struct EnumNames<ActivationPolicy> {
     static constexpr NameTable<ActivationPolicy, 5> table{
         {{"everything", ActivationPolicy::everything},

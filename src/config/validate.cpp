@@ -171,11 +171,43 @@ public:
                      "optimizer state is sharded from stage 1 on");
     }
 
+    // A backend stands for the settings that are not given; all ranks get them by their names.
+    void settle_fp8_backend() {
+        TrainingSettings& training = settings_.values.training;
+        if (!training.has_fp8() || training.fp8_backend != Fp8Backend::te) return;
+        const Origin origin = settings_.origin_of("fp8_backend");
+        if (settings_.given.contains("fp8_recipe") && training.fp8_recipe != Fp8Recipe::delayed)
+            return complain({"fp8_backend", "fp8_recipe"},
+                            "te means fp8_recipe delayed: leave one of them out");
+        if (!settings_.given.contains("fp8_recipe")) {
+            training.fp8_recipe = Fp8Recipe::delayed;
+            settings_.given["fp8_recipe"] = {"delayed", origin};
+        }
+        if (settings_.given.contains("fp8_format")) return;
+        training.fp8_format = Fp8Format::hybrid;
+        settings_.given["fp8_format"] = {"hybrid", origin};
+    }
+
     void check_fp8() {
-        if (settings_.is_fixed("fp8_format") && !settings_.values.training.has_fp8())
-            complain({"fp8_format", "mixed_precision"},
-                     "has a meaning with mixed_precision fp8 only: give it, or leave fp8_format "
-                     "out");
+        settle_fp8_backend();
+        const TrainingSettings& training = settings_.values.training;
+        for (const char* const name : {"fp8_format", "fp8_recipe"})
+            if (settings_.is_fixed(name) && !training.has_fp8())
+                complain({name, "mixed_precision"},
+                         format_text("has a meaning with mixed_precision fp8 only: give it, or "
+                                     "leave {} out",
+                                     name));
+        if (training.has_fp8() && training.fp8_recipe == Fp8Recipe::delayed) return;
+        const auto needs_delayed = [&](const char* name, bool asks_for_something) {
+            if (settings_.is_fixed(name) && asks_for_something)
+                complain({name, "fp8_recipe"},
+                         format_text("concerns scales from maxima of earlier steps: give "
+                                     "mixed_precision fp8 and fp8_recipe delayed, or leave {} out",
+                                     name));
+        };
+        needs_delayed("fp8_amax_history_len", true);
+        needs_delayed("fp8_amax_compute_algo", true);
+        needs_delayed("fp8_margin", training.fp8_margin != 0);
     }
 
     void check_graphs() {
@@ -255,9 +287,9 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_checkpoints();
     checker.check_loss();
     checker.check_evaluation();
+    checker.check_fp8();
     check_adapters(report);
     checker.check_offload();
-    checker.check_fp8();
     checker.check_graphs();
     checker.settle_activation_policy();
     checker.check_automatic_policy();

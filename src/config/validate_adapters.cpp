@@ -47,6 +47,10 @@ void check_joint_adapters(RuleReport& report) {
         "a checkpoint; leave it out");
     refuse(config.training.cuda_graphs, "cuda_graphs",
            "the tokens of each adapter differ from step to step; leave it out");
+    refuse(config.training.has_fp8() && config.training.fp8_recipe != Fp8Recipe::rowwise,
+           "fp8_recipe",
+           "adapters that train together would share the scales of their tokens, and each would "
+           "depend on the others; give rowwise, or train each adapter in a run of its own");
     refuse(!config.adapter.lora_target_parameters.empty(), "lora_target_parameters",
            "adapters that train together are for linear layers; leave it out, or train each "
            "adapter in a run of its own");

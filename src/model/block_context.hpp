@@ -34,10 +34,10 @@ struct BlockContext {
     ExpertSlices slices{};
     AdapterRows rows{};
     int64_t most_product_elements = int64_t{1} << 30;
-    std::optional<ops::Fp8Format> fp8_gradients{};  // if products with weights are in FP8
+    std::optional<Fp8Context> fp8{};  // if products with weights are in FP8
 
     ProjectionContext projections() const {
-        return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8_gradients};
+        return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8};
     }
     MlpContext mlp() const { return {projections(), routers, experts}; }
     // Returns the context of some tokens of the batch, of which nothing is kept.
@@ -45,7 +45,8 @@ struct BlockContext {
         const auto& [begin, length, most] = turn;
         return {
             {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-             &norms, rows.of_tokens(begin, length), most_product_elements, fp8_gradients},
+             &norms, rows.of_tokens(begin, length), most_product_elements,
+             fp8 ? std::optional(fp8->of_tokens(begin, length)) : std::nullopt},
             routers.of_tokens(begin, length),
             {experts.ranks, most, experts.least_rows},
             false};

@@ -43,10 +43,13 @@ struct Backward {
 // The recordings for one shape of batches. The tensors that they read keep their addresses. Batches
 // with equal plans have equal document starts, and so equal positions.
 struct RecordedBlocks::Shape {
-    Shape(const RecordedBlocks& all, Plans of_batch, const Positions& of_all)
+    Shape(const RecordedBlocks& all, Plans of_batch, const Positions& of_all,
+          int64_t counted_tokens)
         : blocks(all),
           plans(std::move(of_batch)),
           positions(of_all),
+          counted(counted_tokens),
+          generation(all.generation()),
           forward(blocks.blocks_.size()),
           backward(blocks.blocks_.size()) {}
 
@@ -58,12 +61,19 @@ struct RecordedBlocks::Shape {
                 .gemms = blocks.gemms_,
                 .policy = blocks.policies_[block],
                 .mlp_chunk = blocks.mlp_chunk_,
-                .fp8_gradients = blocks.fp8_gradients_};
+                .fp8 = blocks.fp8_ ? std::optional(Fp8Context{*blocks.fp8_, blocks.delayed_scaling_,
+                                                              block, counted})
+                                   : std::nullopt};
+    }
+    bool serves(const Plans& of_batch, int64_t counted_tokens) const {
+        return plans == of_batch && counted == counted_tokens && generation == blocks.generation();
     }
 
     const RecordedBlocks& blocks;
     Plans plans;
     Positions positions;
+    int64_t counted;  // the first tokens; the others fill the batch up
+    int64_t generation;
     std::vector<Forward> forward;
     std::vector<Backward> backward;
 };
@@ -73,7 +83,8 @@ RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
                                const attention::SequenceAttention& attention,
                                const attention::SequenceDelta& delta, const ops::Gemms& gemms,
                                std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
-                               std::optional<ops::Fp8Format> fp8_gradients, Recorder& recorder)
+                               std::optional<Fp8Options> fp8, const DelayedScaling* delayed_scaling,
+                               Recorder& recorder)
     : blocks_(blocks),
       plan_of_block_(plan_of_block),
       attention_(attention),
@@ -81,21 +92,27 @@ RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
       gemms_(gemms),
       policies_(std::move(policies)),
       mlp_chunk_(mlp_chunk),
-      fp8_gradients_(fp8_gradients),
+      fp8_(fp8),
+      delayed_scaling_(delayed_scaling),
       recorder_(recorder) {}
 
 RecordedBlocks::~RecordedBlocks() = default;
 
-bool RecordedBlocks::try_begin_replay(const Plans& plans, const Positions& positions) {
+int64_t RecordedBlocks::generation() const {
+    return delayed_scaling_ == nullptr ? 0 : delayed_scaling_->generation();
+}
+
+bool RecordedBlocks::try_begin_replay(const Plans& plans, const Positions& positions,
+                                      int64_t counted) {
     ++replays_.batches;
-    if (!shape_ || shape_->plans != plans) {
+    if (!shape_ || !shape_->serves(plans, counted)) {
         const bool comes_again = last_plans_ == plans;
         last_plans_ = plans;
         const auto can_be_recorded = [&](const attention::Plan& plan) {
             return attention_.can_be_recorded(plan);
         };
         if (!comes_again || !std::ranges::all_of(plans, can_be_recorded)) return false;
-        shape_ = std::make_unique<Shape>(*this, plans, positions);
+        shape_ = std::make_unique<Shape>(*this, plans, positions, counted);
     }
     ++replays_.replayed;
     return true;

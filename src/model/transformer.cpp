@@ -94,7 +94,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
       loss_(options.loss),
-      fp8_gradients_(options.fp8_gradients),
+      fp8_(options.fp8),
+      delayed_scaling_(options.delayed_scaling),
       chunks_(options.chunks.value_or(
           chunks_of(spec_, zero.compute_type(),
                     options.planned_device.value_or(mesh.device().type()), options.device_memory))),
@@ -109,8 +110,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
         recorded_ = std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_,
-                                                     delta_, gemms_, policies_, chunks_.mlp,
-                                                     fp8_gradients_, *options.recorder);
+                                                     delta_, gemms_, policies_, chunks_.mlp, fp8_,
+                                                     delayed_scaling_, *options.recorder);
     }
 }
 
@@ -150,7 +151,14 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass, NextUse nex
             .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
             .slices = {units_[ModuleIndex::block(block)].slices, next_use},
             .rows = {pass.batch.adapter_bounds},
-            .fp8_gradients = fp8_gradients_};
+            .fp8 = fp8_of(block, pass)};
+}
+
+// Fillers of a layout have no part in a maximum, and evaluations record nothing.
+std::optional<Fp8Context> Transformer::fp8_of(size_t block, const Pass& pass) const {
+    if (!fp8_) return std::nullopt;
+    const int64_t counted = pass.has_backward ? pass.batch.num_counted() : 0;
+    return Fp8Context{*fp8_, delayed_scaling_, block, counted};
 }
 
 int64_t Transformer::longest_of_experts(const TokenBatch& batch) const {
@@ -250,7 +258,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
                                          double share) const {
     const Positions positions = positions_->of(batch);
     const bool replays = recorded_ && !batch.dropout_keys.defined() &&
-                         recorded_->try_begin_replay(batch.plans, positions);
+                         recorded_->try_begin_replay(batch.plans, positions, batch.num_counted());
     const Pass pass{batch,
                     positions,
                     true,
@@ -258,7 +266,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
                     {},
                     routers_.get(),
                     longest_of_experts(batch)};
-    routers_->begin_pass(batch.tokens.size(0) - batch.num_fillers);
+    routers_->begin_pass(batch.num_counted());
     at::Tensor x = forward(pass);
     routers_->balance(share);
 

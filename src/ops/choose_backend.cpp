@@ -83,18 +83,20 @@ void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     backend_of(dy).add_bias_gradient(d_bias, dy);
 }
 
-at::Tensor round_to_fp8(const at::Tensor& x, Fp8Format format, Fp8Scales scales) {
-    return backend_of(x).round_to_fp8(x, format, scales);
+at::Tensor round_to_fp8(const at::Tensor& x, Fp8Format format, Fp8Scales scales,
+                        const DelayedScale& delayed) {
+    return backend_of(x).round_to_fp8(x, format, scales, delayed);
 }
 
 at::Tensor fp8_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias) {
-    return backend_of(x).fp8_linear(gemms, x, weight, bias);
+                      const at::Tensor& bias, Fp8Scales scales, const DelayedScale& delayed) {
+    return backend_of(x).fp8_linear(gemms, x, weight, bias, scales, delayed);
 }
 
 at::Tensor fp8_linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
-                                     const at::Tensor& weight, Fp8Format format) {
-    return backend_of(dy).fp8_linear_backward_input(gemms, dy, weight, format);
+                                     const at::Tensor& weight, Fp8Format format, Fp8Scales scales,
+                                     const DelayedScale& delayed) {
+    return backend_of(dy).fp8_linear_backward_input(gemms, dy, weight, format, scales, delayed);
 }
 
 at::Tensor grouped_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weights,

@@ -76,15 +76,18 @@ void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     sums_of_threads(dy.size(1), d_bias);
 }
 
-at::Tensor round_to_fp8(const at::Tensor& x, Fp8Format, Fp8Scales) { return at::empty_like(x); }
+at::Tensor round_to_fp8(const at::Tensor& x, Fp8Format, Fp8Scales, const DelayedScale&) {
+    return at::empty_like(x);
+}
 
 at::Tensor fp8_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias) {
+                      const at::Tensor& bias, Fp8Scales, const DelayedScale&) {
     return meta::linear(gemms, at::empty_like(x), at::empty_like(weight), bias);
 }
 
 at::Tensor fp8_linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
-                                     const at::Tensor& weight, Fp8Format) {
+                                     const at::Tensor& weight, Fp8Format, Fp8Scales,
+                                     const DelayedScale&) {
     return meta::linear_backward_input(gemms, at::empty_like(dy), at::empty_like(weight));
 }
 

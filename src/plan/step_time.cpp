@@ -28,18 +28,22 @@ double attention_seconds(const model::Operations& operations, double tokens, dou
 }
 
 // Changes the time for products in FP8. Each quantised number is read, and its code written (on the
-// host: a number of bf16); those of weights once for each micro-batch.
-void add_fp8(const model::Operations::InFp8& in_fp8, double tokens, double micro_batches,
-             const Device& device, StepTime& time) {
+// host: a number of bf16); those of weights once for each micro-batch. Where one scale follows from
+// all numbers of a factor, they are read once more before.
+void add_fp8(const model::Operations::InFp8& in_fp8, config::Fp8Recipe recipe, double tokens,
+             double micro_batches, const Device& device, StepTime& time) {
     const double saved = 1 - 1 / device.fp8_products;
     time.products -= saved * tokens *
                      ((in_fp8.products + in_fp8.products_again) / device.bf16.products +
                       in_fp8.products_backward / device.bf16.products_backward);
     const double bytes = device.is_host ? 4 : 3;
+    const double of_factor = bytes + (recipe == config::Fp8Recipe::tensorwise ? 2 : 0);
+    const double of_weight = bytes + (recipe == config::Fp8Recipe::rowwise ? 0 : 2);
     const double again = in_fp8.products_again / in_fp8.products;
-    const double numbers =
-        (1 + again / 2) * (tokens * in_fp8.numbers + micro_batches * in_fp8.numbers_of_weights);
-    time.rows += bytes * numbers / device.bf16.row_bytes;
+    const double all_bytes =
+        (1 + again / 2) * (of_factor * tokens * in_fp8.numbers +
+                           of_weight * micro_batches * in_fp8.numbers_of_weights);
+    time.rows += all_bytes / device.bf16.row_bytes;
 }
 
 int64_t widths_of(const model::ExpertsSpec& experts) {
@@ -118,7 +122,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     time.rows = tokens * row_numbers(spec, training.activations_kept(), device.is_host) *
                 number_bytes / rates.row_bytes;
     if (training.has_fp8())
-        add_fp8(operations.in_fp8, tokens,
+        add_fp8(operations.in_fp8, training.fp8_recipe, tokens,
                 static_cast<double>(training.gradient_accumulation_steps), device, time);
     time.loss = tokens * static_cast<double>(spec.vocabulary) / device.loss_logits;
     const int64_t copied = static_cast<int64_t>(sizeof(float)) + optim::state_bytes(training);

@@ -260,6 +260,20 @@ std::optional<comm::AgreedFailure> Trainer::update(StepNumbers& numbers) {
     return std::nullopt;
 }
 
+// Of the factors in FP8 whose scales follow from earlier steps.
+std::vector<int64_t> Trainer::take_maxima() const {
+    const model::DelayedScaling* const scaling = model_.delayed_scaling();
+    return scaling == nullptr ? std::vector<int64_t>() : scaling->take_maxima();
+}
+
+// One reduction of two numbers for each product, however many layers and ranks there are.
+void Trainer::add_to_history(std::vector<int64_t> maxima) const {
+    model::DelayedScaling* const scaling = model_.delayed_scaling();
+    if (scaling == nullptr) return;
+    world_.flight_recorder().set_activity("reducing the maxima of products in FP8");
+    scaling->push(world_.maximum(std::move(maxima)));
+}
+
 comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& look,
                                         const std::function<void(double)>& counted) {
     StepClock clock(world_.flight_recorder(), after_the_sums_);
@@ -299,8 +313,12 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
                        .choices = std::move(sums.expert_choices)};
     numbers.flags = sums.flags;
     numbers.ranks = std::move(sums.ranks);
+    // Of this rank, before the weights change: a step that changes none leaves the history as it
+    // is.
+    const std::vector<int64_t> maxima = take_maxima();
     if (auto failure = update(numbers)) return *failure;
     if (numbers.asks_to_rewind) return numbers;
+    if (!numbers.is_skipped()) add_to_history(maxima);
     if (is_joint()) add_means(numbers);
     after_the_sums_ = clock.rest();
     numbers.seconds = clock.seconds();

@@ -293,6 +293,10 @@ MaybeFailure Run::start_save(checkpoint::Contents contents) {
     const Timer stall;
     parts_.world.flight_recorder().set_activity("saving");
     parts_.extras.make_notes = notes_maker(step());
+    parts_.extras.texts.erase(model::fp8_history_text);
+    const bool can_resume = contents == checkpoint::Contents::everything;
+    if (parts_.delayed_scaling != nullptr && can_resume && parts_.world.is_root())
+        parts_.extras.texts[model::fp8_history_text] = parts_.delayed_scaling->to_text();
     const auto failure =
         checkpoints_.start(stall, parts_.trainer.progress(), contents, parts_.extras);
     parts_.watchdog.made_progress();

@@ -23,16 +23,30 @@ TrainingStack::Options options_of(const config::Config& config,
             .types = types_of(config),
             .training = config.training,
             .state = surroundings.state,
+            .delayed_scaling = model::delayed_scaling_options(config.training),
             .transformer = {.policies = config.training.activations_kept(),
                             .loss = loss_form_of(config.training),
                             .context_parallel = model::context_parallel_options(config.parallel),
-                            .fp8_gradients = model::fp8_gradients(config.training),
+                            .fp8 = model::fp8_options(config.training),
                             .gemms = surroundings.gemms,
                             .device_memory = surroundings.device_memory,
                             .activations = surroundings.activations,
                             .recorder = surroundings.recorder,
                             .planned_device = surroundings.planned_device,
                             .on_phase = surroundings.on_phase}};
+}
+
+std::unique_ptr<model::DelayedScaling> make_delayed_scaling(const TrainingStack::Options& options,
+                                                            const model::ModelSpec& spec,
+                                                            at::Device device) {
+    if (!options.delayed_scaling) return nullptr;
+    return std::make_unique<model::DelayedScaling>(spec, *options.delayed_scaling, device);
+}
+
+model::Transformer::Options with_scales(model::Transformer::Options options,
+                                        model::DelayedScaling* delayed_scaling) {
+    options.delayed_scaling = delayed_scaling;
+    return options;
 }
 
 }  // namespace
@@ -42,7 +56,8 @@ TrainingStack::TrainingStack(const Options& options, const model::ModelSpec& spe
     : zero(model::make_units(spec, mesh.shape(), options.cuts), options.cuts, options.types, mesh,
            options.state),
       optimizer(optim::make_optimizer(zero, options.training, options.state.optimizer)),
-      transformer(spec, zero, mesh, options.transformer) {}
+      delayed_scaling(make_delayed_scaling(options, spec, mesh.device())),
+      transformer(spec, zero, mesh, with_scales(options.transformer, delayed_scaling.get())) {}
 
 TrainingStack::TrainingStack(const config::Config& config, const model::ModelSpec& spec,
                              const mesh::Mesh& mesh, const Surroundings& surroundings)

@@ -234,22 +234,25 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
 }
 
 BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
-    for (const std::vector<std::string>& flags :
-         std::vector<std::vector<std::string>>{{"--load_in_8bit"},
-                                               {"--fp16"},
-                                               {"--tp_size", "2"},
-                                               {"--neftune_noise_alpha", "5"},
-                                               {"--torch_compile"},
-                                               {"--optim", "adafactor"},
-                                               {"--push_to_hub"},
-                                               {"--report_to", "wandb"},
-                                               {"--report_to", "tensorboard", "wandb"},
-                                               {"--megatron_lm_tp_degree", "2"},
-                                               {"--fp8_config", R"({"amax_compute_algo": "max"})"},
-                                               {"--lr_scheduler_type", "reduce_lr_on_plateau"},
-                                               {"--average_tokens_across_devices", "false"},
-                                               {"--attn_implementation", "flex_attention"},
-                                               {"--fsdp_state_dict_type", "LOCAL_STATE_DICT"}}) {
+    for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+             {"--load_in_8bit"},
+             {"--fp16"},
+             {"--tp_size", "2"},
+             {"--neftune_noise_alpha", "5"},
+             {"--torch_compile"},
+             {"--optim", "adafactor"},
+             {"--push_to_hub"},
+             {"--report_to", "wandb"},
+             {"--report_to", "tensorboard", "wandb"},
+             {"--megatron_lm_tp_degree", "2"},
+             {"--fp8_config", R"({"opt_level": "O2"})"},
+             {"--fp8_backend", "MSAMP"},
+             {"--fp8_interval", "4"},
+             {"--fp8_override_linear_precision", "true,false,true"},
+             {"--lr_scheduler_type", "reduce_lr_on_plateau"},
+             {"--average_tokens_across_devices", "false"},
+             {"--attn_implementation", "flex_attention"},
+             {"--fsdp_state_dict_type", "LOCAL_STATE_DICT"}}) {
         const Failure failure = problem(flags);
         BOOST_TEST(number(failure.code) == 78, flags.front());
         BOOST_TEST(says(failure, "is not served: "), flags.front());
@@ -263,6 +266,56 @@ BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
                                                {"--push_to_hub", "no"},
                                                {"--average_tokens_across_devices", "true"}})
         BOOST_TEST(resolve(flags).problems.empty(), flags.front());
+}
+
+BOOST_AUTO_TEST_CASE(recipes_of_fp8) {
+    using namespace ringshard::config;
+    const auto training = [](std::vector<std::string> flags) {
+        flags.insert(flags.end(), {"--mixed_precision", "fp8"});
+        return values(flags).training;
+    };
+    BOOST_TEST((training({}).fp8_recipe == Fp8Recipe::rowwise));
+    BOOST_TEST((training({"--fp8_backend", "AO"}).fp8_recipe == Fp8Recipe::rowwise));
+    BOOST_TEST((training({"--fp8_backend", "AO", "--fp8_recipe", "tensorwise"}).fp8_recipe ==
+                Fp8Recipe::tensorwise));
+    const TrainingSettings te = training({"--fp8_backend", "te"});
+    BOOST_TEST((te.fp8_recipe == Fp8Recipe::delayed && te.fp8_format == Fp8Format::hybrid));
+    BOOST_TEST((te.fp8_amax_history_len == 1024 && te.fp8_margin == 0 &&
+                te.fp8_amax_compute_algo == AmaxAlgorithm::most_recent));
+    BOOST_TEST(
+        (training({"--fp8_backend", "TE", "--fp8_format", "E4M3"}).fp8_format == Fp8Format::e4m3));
+    const TrainingSettings block = training(
+        {"--fp8_config", R"({"backend": "TE", "fp8_format": "HYBRID", "margin": 1, "interval": 1,
+          "amax_history_length": 16, "amax_compute_algorithm": "max",
+          "override_linear_precision": [false, false, false]})"});
+    BOOST_TEST((block.fp8_recipe == Fp8Recipe::delayed && block.fp8_amax_history_len == 16 &&
+                block.fp8_amax_compute_algo == AmaxAlgorithm::max && block.fp8_margin == 1));
+    // The other ranks get what the backend stands for.
+    const OptionTable table;
+    const Settings sent = Settings::from_text(
+        resolve({"--mixed_precision", "fp8", "--fp8_backend", "TE"}).settings.to_text(), table);
+    BOOST_TEST((sent.values.training.fp8_recipe == Fp8Recipe::delayed));
+    BOOST_TEST((sent.values.training.fp8_format == Fp8Format::hybrid));
+
+    BOOST_TEST(says(problem({"--fp8_recipe", "delayed"}), "mixed_precision fp8 only"));
+    for (const std::vector<std::string>& flags :
+         std::vector<std::vector<std::string>>{{"--fp8_amax_history_len", "16"},
+                                               {"--fp8_amax_compute_algo", "max"},
+                                               {"--fp8_margin", "1"}})
+        for (const char* const recipe : {"rowwise", "tensorwise"}) {
+            std::vector<std::string> all{"--mixed_precision", "fp8", "--fp8_recipe", recipe};
+            all.insert(all.end(), flags.begin(), flags.end());
+            BOOST_TEST(says(problem(all), flags.front().substr(2)));
+            BOOST_TEST(says(problem(all), "fp8_recipe delayed"));
+        }
+    BOOST_TEST(says(
+        problem({"--mixed_precision", "fp8", "--fp8_backend", "TE", "--fp8_recipe", "rowwise"}),
+        "te means fp8_recipe delayed"));
+    BOOST_TEST(says(problem({"--mixed_precision", "fp8", "--fp8_recipe", "delayed",
+                             "--fp8_amax_history_len", "0"}),
+                    "at least 1"));
+    BOOST_TEST(
+        says(problem({"--mixed_precision", "fp8", "--fp8_recipe", "blockwise"}), "fp8_recipe"));
 }
 
 BOOST_AUTO_TEST_CASE(known_elsewhere_and_harmless) {

@@ -71,7 +71,9 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
 
 ProjectionContext context_of(const ops::Gemms& gemms, std::optional<Fp8Format> format,
                              int64_t most_elements = int64_t{1} << 30) {
-    return {.gemms = gemms, .most_elements = most_elements, .fp8_gradients = format};
+    ProjectionContext context{.gemms = gemms, .most_elements = most_elements};
+    if (format) context.fp8 = Fp8Context{.options = {.gradients = *format}};
+    return context;
 }
 
 }  // namespace

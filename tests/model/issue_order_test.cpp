@@ -113,7 +113,8 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
                                                 .context_parallel = layout.context_parallel,
                                                 .on_phase = note}},
                                spec, mesh);
-    auto& [zero, optimizer, transformer] = stack;
+    shard::Zero& zero = stack.zero;
+    const model::Transformer& transformer = stack.transformer;
     // The ranks of a sequence group have the same batch.
     const int64_t data_rank = rank / layout.shape.sequence();
     for (int step = 0; step < layout.steps; ++step) {

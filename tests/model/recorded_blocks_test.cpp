@@ -191,3 +191,31 @@ BOOST_AUTO_TEST_CASE(another_shape_that_comes_again_takes_the_place) {
         step_over(model, {batch_of(lengths, 1)});
     BOOST_TEST(model.transformer.replays().replayed == 3);
 }
+
+BOOST_AUTO_TEST_CASE(blocks_are_recorded_again_when_tensors_get_scales) {
+    const c10::InferenceMode no_autograd;
+    const auto recorder = recorder_of_this_device();
+    CountingRecorder counting(*recorder);
+    TestModel::Options options{
+        .shape = {.shard = test::world().size()},
+        .compute = at::kBFloat16,
+        .fp8 = model::Fp8Options{ops::Fp8Format::e4m3},
+        .delayed_scaling = model::DelayedScaling::Options{ops::Fp8Format::e4m3, 2, true, 0}};
+    const auto folder = test::golden_folder() / "models" / "qwen2-tiny";
+    TestModel common(test::world(), folder, options);
+    options.recorder = &counting;
+    TestModel recorded(test::world(), folder, options);
+    std::vector<int> recordings;
+    for (uint32_t step = 0; step < 4; ++step) {
+        const std::vector<data::FlatBatch> batches{batch_of(rows, step), batch_of(rows, step + 9)};
+        check_same(step_over(recorded, batches), step_over(common, batches), at::kBFloat16);
+        const auto maxima = recorded.stack.delayed_scaling->take_maxima();
+        BOOST_TEST(maxima == common.stack.delayed_scaling->take_maxima(),
+                   boost::test_tools::per_element());
+        for (TestModel* const model : {&recorded, &common})
+            model->stack.delayed_scaling->push(test::world().maximum(maxima));
+        recordings.push_back(counting.count);
+    }
+    BOOST_TEST(recordings[1] == 2 * recordings[0]);
+    BOOST_TEST(recordings[3] == recordings[1]);
+}

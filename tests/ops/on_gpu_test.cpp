@@ -302,21 +302,42 @@ BOOST_AUTO_TEST_CASE(numbers_and_products_in_fp8) {
         const at::Tensor weight = random({at::kBFloat16, out, in}, out, in);
         const at::Tensor bias = random({at::kBFloat16, 1, out}, 1, out)[0];
         for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::e5m2}) {
-            for (const Fp8Scales scales : {Fp8Scales::of_rows, Fp8Scales::of_columns})
-                BOOST_TEST(cuda::round_to_fp8(weight.cuda(), format, scales)
+            for (const Fp8Scales scales :
+                 {Fp8Scales::of_rows, Fp8Scales::of_columns, Fp8Scales::of_tensor})
+                BOOST_TEST(cuda::round_to_fp8(weight.cuda(), format, scales, {})
                                .cpu()
-                               .equal(cuda::round_to_fp8(weight, format, scales)));
-            if (has_products)
-                BOOST_TEST(
-                    distance(
-                        cuda::fp8_linear_backward_input(gemms, dy.cuda(), weight.cuda(), format),
-                        cuda::fp8_linear_backward_input(gemms, dy, weight, format)) < 4e-3);
+                               .equal(cuda::round_to_fp8(weight, format, scales, {})));
+            for (const Fp8Scales scales : {Fp8Scales::of_rows, Fp8Scales::of_tensor})
+                if (has_products)
+                    BOOST_TEST(distance(cuda::fp8_linear_backward_input(
+                                            gemms, dy.cuda(), weight.cuda(), format, scales, {}),
+                                        cuda::fp8_linear_backward_input(gemms, dy, weight, format,
+                                                                        scales, {})) < 4e-3);
         }
         if (!has_products) continue;
-        for (const at::Tensor& added : {at::Tensor(), bias})
-            BOOST_TEST(distance(cuda::fp8_linear(gemms, x.cuda(), weight.cuda(),
-                                                 added.defined() ? added.cuda() : added),
-                                cuda::fp8_linear(gemms, x, weight, added)) < 4e-3);
+        for (const Fp8Scales scales : {Fp8Scales::of_rows, Fp8Scales::of_tensor})
+            for (const at::Tensor& added : {at::Tensor(), bias})
+                BOOST_TEST(
+                    distance(cuda::fp8_linear(gemms, x.cuda(), weight.cuda(),
+                                              added.defined() ? added.cuda() : added, scales, {}),
+                             cuda::fp8_linear(gemms, x, weight, added, scales, {})) < 4e-3);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(delayed_scales_and_maxima) {
+    for (const auto& [tokens, width] : {std::pair<int64_t, int64_t>{5, 32}, {777, 1152}}) {
+        const at::Tensor x = random({at::kBFloat16, tokens, width}, tokens, width) * 100;
+        for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::e5m2}) {
+            const auto round = [&](const at::Tensor& numbers, const at::Tensor& maximum) {
+                const DelayedScale delayed{at::full({1}, 3, maximum.options()), maximum,
+                                           tokens - 2};
+                return cuda::round_to_fp8(numbers, format, Fp8Scales::of_tensor, delayed);
+            };
+            const at::Tensor on_host = at::zeros({1}, at::kInt);
+            const at::Tensor on_gpu = on_host.cuda();
+            BOOST_TEST(round(x.cuda(), on_gpu).cpu().equal(round(x, on_host)));
+            BOOST_TEST(on_gpu.item<int32_t>() == on_host.item<int32_t>());
+        }
     }
 }
 

@@ -43,7 +43,7 @@ data::Rows make_rows(RowKind kind, int64_t num_rows, int longest) {
 
 Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Rows& rows) {
     config::Config config;
-    config.training.learning_rate = 2e-3;
+    config.training.learning_rate = layout.learning_rate;
     config.training.weight_decay = 0.01;
     config.training.max_steps = layout.num_steps;
     config.training.per_device_train_batch_size = layout.rows_per_device;
@@ -56,7 +56,9 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .recorder = nullptr,
                      .freeze = layout.freeze,
                      .adapters = layout.adapters,
-                     .chunks = layout.chunks});
+                     .chunks = layout.chunks,
+                     .fp8 = layout.fp8,
+                     .delayed_scaling = layout.delayed_scaling});
     data::Loader loader(rows, data::sampler_options(config, rows, layout.shape.data()),
                         model.mesh.data_rank(), layout.accumulation);
     const auto optimizer = optim::make_optimizer(model.zero, config.training);
@@ -69,6 +71,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                             .evaluate([](double) {})
                             .loss;
     outcome.weights = model.weights();
+    if (model.stack.delayed_scaling) outcome.maxima = model.stack.delayed_scaling->to_text();
     return outcome;
 }
 

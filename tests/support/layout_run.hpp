@@ -33,12 +33,16 @@ struct LayoutRun {
     std::string freeze{};  // as the setting
     std::optional<model::LoraConfig> adapters{};
     std::optional<model::Chunks> chunks{};
+    std::optional<model::Fp8Options> fp8{};
+    std::optional<model::DelayedScaling::Options> delayed_scaling{};
+    double learning_rate = 2e-3;
 };
 
 struct Outcome {
     std::vector<train::StepNumbers> steps;
     double eval_loss = 0;  // over all rows, after the last step
     std::map<std::string, at::Tensor> weights;
+    std::string maxima{};  // of delayed scaling, as a checkpoint has them
 };
 
 // Collective over the group.

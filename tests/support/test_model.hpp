@@ -35,6 +35,8 @@ public:
         std::filesystem::path adapter = {};  // the folder of a PEFT adapter
         shard::Form frozen_form = shard::Form::numbers;
         std::optional<model::Chunks> chunks = {};
+        std::optional<model::Fp8Options> fp8 = {};
+        std::optional<model::DelayedScaling::Options> delayed_scaling = {};
         mesh::Mesh::MakeCommunicator make_communicator = {};  // empty: those of a run
     };
     // Collective over the group.

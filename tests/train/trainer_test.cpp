@@ -46,12 +46,18 @@ config::Config make_config(config::OnNan on_nan) {
 }
 
 struct Run {
-    explicit Run(config::OnNan on_nan, bool goes_bad, int64_t max_skipped = 10)
+    explicit Run(config::OnNan on_nan, bool goes_bad, int64_t max_skipped = 10,
+                 std::optional<model::DelayedScaling::Options> scaling = std::nullopt)
         : config(make_config(on_nan)),
           // The first row of the second step.
           rows(make_rows(goes_bad ? std::optional(num_ranks()) : std::nullopt)),
-          model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
-                {.shape = {.shard = num_ranks()}, .cuts = {.optimizer = true, .gradients = true}}),
+          model(
+              test::world(), test::golden_folder() / "models" / "qwen2-tiny",
+              {.shape = {.shard = num_ranks()},
+               .cuts = {.optimizer = true, .gradients = true},
+               .compute = scaling ? at::kBFloat16 : at::kFloat,
+               .fp8 = scaling ? std::optional(model::Fp8Options{scaling->gradients}) : std::nullopt,
+               .delayed_scaling = scaling}),
           sampler(data::sampler_options(config, rows, model.mesh.shape().data())),
           loader(rows, sampler, model.mesh.data_rank(), 1),
           optimizer(optim::make_optimizer(model.zero, config.training)),
@@ -173,4 +179,24 @@ BOOST_AUTO_TEST_CASE(a_bad_step_asks_to_go_back_once) {
     BOOST_TEST(again.value().is_skipped());
     BOOST_TEST(again.value().step == 2);
     BOOST_TEST(run.optimizer->steps_done() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_ends_with_the_maxima_of_all_ranks) {
+    const model::DelayedScaling::Options options{ops::Fp8Format::e5m2, 8, true, 0};
+    Run run(config::OnNan::skip, true, 10, options);
+    const model::DelayedScaling& scaling = *run.model.stack.delayed_scaling;
+    BOOST_TEST_REQUIRE(bool(run.step()));
+    BOOST_TEST(scaling.steps_in_history() == 1);
+    const std::string first = scaling.to_text();
+    for (const std::string& text : test::world().gather(first)) BOOST_TEST((text == first));
+    // A step whose numbers are not finite leaves the history as it is, and nothing of it behind.
+    BOOST_TEST(run.step().value().is_skipped());
+    BOOST_TEST((scaling.to_text() == first));
+    for (const int64_t bits : scaling.take_maxima()) BOOST_TEST(bits == 0);
+    const auto next = run.step();
+    BOOST_TEST(!next.value().is_skipped());
+    BOOST_TEST(std::isfinite(next.value().loss));
+    BOOST_TEST(scaling.steps_in_history() == 2);
+    for (size_t tensor = 0; tensor < scaling.num_tensors(); ++tensor)
+        BOOST_TEST(scaling.has_scale(tensor));
 }

@@ -12,6 +12,12 @@ namespace ringshard::config {
 enum class Precision { fp32, bf16, fp8 };
 // The formats of FP8: e4m3 for all numbers, or e5m2 for output gradients.
 enum class Fp8Format { e4m3, hybrid };
+// Which numbers of a factor in FP8 share a scale, and from which numbers it follows.
+enum class Fp8Recipe { rowwise, tensorwise, delayed };
+// Which maxima of a history count: all of it, or the newest.
+enum class AmaxAlgorithm { max, most_recent };
+// The backends of Accelerate, which stand for recipes.
+enum class Fp8Backend { ao, te };
 enum class LossType { nll, dft };
 enum class Schedule {
     linear,
@@ -56,6 +62,11 @@ struct TrainingSettings {
     double label_smoothing_factor = 0.0;
     Precision mixed_precision = Precision::bf16;
     Fp8Format fp8_format = Fp8Format::e4m3;
+    Fp8Recipe fp8_recipe = Fp8Recipe::rowwise;
+    std::optional<Fp8Backend> fp8_backend;  // te: settles fp8_recipe and fp8_format
+    int64_t fp8_amax_history_len = 1024;    // steps; of fp8_recipe delayed, as the next two
+    AmaxAlgorithm fp8_amax_compute_algo = AmaxAlgorithm::most_recent;
+    int64_t fp8_margin = 0;  // binary exponents
     bool gradient_checkpointing = true;
     std::optional<ActivationPolicies>
         activation_policy;  // unset: attention if checkpointing, else all (Settings::on_gpus())

@@ -15,8 +15,14 @@ struct TrainingSettings;
 // of weights, adapters, routers, experts, the head and attention compute in bf16.
 namespace ringshard::model {
 
-// Returns the format of output gradients; nothing if the settings ask for no products in FP8.
-std::optional<ops::Fp8Format> fp8_gradients(const config::TrainingSettings& training);
+// How factors become FP8, if nothing is known of them from earlier steps.
+struct Fp8Options {
+    ops::Fp8Format gradients;                         // of outputs
+    ops::Fp8Scales scales = ops::Fp8Scales::of_rows;  // or of_tensor
+};
+
+// Returns nothing if the settings ask for no products in FP8.
+std::optional<Fp8Options> fp8_options(const config::TrainingSettings& training);
 
 // Returns the text of the start that says which products are in FP8: "products in FP8: ..."; fails
 // (78) if no layer of the model has sizes for them.

@@ -25,6 +25,8 @@ struct TokenBatch {
     // their order, and the end of the last one's.
     std::vector<int64_t> adapter_bounds{};
     std::vector<int64_t> target_bounds{};  // the same in the list of targets
+
+    int64_t num_counted() const { return tokens.size(0) - num_fillers; }
 };
 
 // The scores of the n targets of a batch.

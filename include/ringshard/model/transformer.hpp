@@ -10,6 +10,8 @@
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/activation_policies.hpp"
+#include "ringshard/model/delayed_scaling.hpp"
+#include "ringshard/model/fp8_products.hpp"
 #include "ringshard/model/layer_cache.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
@@ -17,7 +19,6 @@
 #include "ringshard/model/router_load.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
-#include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -31,6 +32,7 @@ class ActivationStore;
 class RecordedBlocks;
 class RouterSums;
 struct BlockContext;
+struct Fp8Context;
 struct ModelParts;
 struct ModuleUnits;
 class PositionTables;
@@ -61,8 +63,9 @@ public:
         config::ActivationPolicies policies{};
         ops::LossForm loss{};
         attention::ContextParallelOptions context_parallel{};
-        // The format of output gradients, if products of the blocks' linear layers are in FP8.
-        std::optional<ops::Fp8Format> fp8_gradients{};
+        // If products of the blocks' linear layers are in FP8.
+        std::optional<Fp8Options> fp8{};
+        DelayedScaling* delayed_scaling = nullptr;  // of these; it must outlive the model
         // The libraries of matrix products on the CPU. nullptr: the model opens a set of its own,
         // in which a rule assigns the products.
         const ops::Gemms* gemms = nullptr;
@@ -95,6 +98,9 @@ public:
     // over the world if there is such a loss.
     at::Tensor forward_backward(const TokenBatch& batch, double gradient_scale,
                                 double share = 1) const;
+    // What forward_backward() has recorded belongs into it when a step ends; null: no scale follows
+    // from earlier steps.
+    DelayedScaling* delayed_scaling() const { return delayed_scaling_; }
     // Returns the sums of the routers over the backward passes since the last call.
     RouterLoad take_router_load() const;
 
@@ -148,6 +154,7 @@ private:
     void reduce(size_t module) const;  // the gradient of what is trained
     // next_use: of the slices of its experts.
     BlockContext context_of(size_t block, const Pass& pass, shard::Zero::NextUse next_use) const;
+    std::optional<Fp8Context> fp8_of(size_t block, const Pass& pass) const;
     template <class... Values>
     void report_phase(TextPattern<sizeof...(Values)> pattern, const Values&... values) const;
 
@@ -170,7 +177,8 @@ private:
     const ops::Gemms& gemms_;
     std::vector<config::ActivationPolicy> policies_;  // of the blocks
     ops::LossForm loss_;
-    std::optional<ops::Fp8Format> fp8_gradients_;
+    std::optional<Fp8Options> fp8_;
+    DelayedScaling* delayed_scaling_;
     Chunks chunks_;
     std::unique_ptr<ActivationStore> activations_;
     std::unique_ptr<RecordedBlocks> recorded_;  // where there is a recorder

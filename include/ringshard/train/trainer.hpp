@@ -107,6 +107,8 @@ private:
     void add_means(StepNumbers& numbers) const;
     std::optional<comm::AgreedFailure> leave_out(size_t curve, StepNumbers& numbers);
     std::optional<comm::AgreedFailure> update(StepNumbers& numbers);
+    std::vector<int64_t> take_maxima() const;
+    void add_to_history(std::vector<int64_t> maxima) const;
     void advance(const StepWork& work, StepNumbers& numbers);
 
     const comm::Group& world_;

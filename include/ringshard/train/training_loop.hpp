@@ -38,6 +38,7 @@ struct RunParts {
     std::function<int64_t()> free_host_memory;  // bytes
     shard::Zero& zero;
     optim::Optimizer& optimizer;
+    const model::DelayedScaling* delayed_scaling;  // nullptr: checkpoints have no maxima
     const offload::OffloadStores& offload_stores;
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
     model::ExportForm model_form;  // of the model that is written at the end

@@ -21,6 +21,7 @@ struct TrainingStack {
         shard::Zero::Types types{at::kFloat, at::kFloat};
         config::TrainingSettings training{};  // of the optimizer
         shard::Zero::Offloading state{nullptr, nullptr};
+        std::optional<model::DelayedScaling::Options> delayed_scaling{};
         model::Transformer::Options transformer{};
     };
     // `mesh` must outlive it. Collective over the world.
@@ -46,6 +47,7 @@ struct TrainingStack {
 
     shard::Zero zero;
     std::unique_ptr<optim::Optimizer> optimizer;
+    std::unique_ptr<model::DelayedScaling> delayed_scaling;  // null: not asked for
     model::Transformer transformer;
 };
 

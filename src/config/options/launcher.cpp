@@ -72,8 +72,8 @@ void add_refused_options(OptionTable& table) {
         RefusedFamily{"megatron_lm_", "Megatron-LM is another program; use FSDP or DEEPSPEED"});
     table.add(RefusedFamily{
         "fp8_",
-        "a product in FP8 has a scale for each row, of its numbers alone, and gradients of "
-        "weights are products in bf16; leave it out"});
+        "fp8_recipe names the scales of products in FP8, and gradients of weights are products in "
+        "bf16; leave it out"});
     table.add(
         RefusedFamily{"aws_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
     table.add(RefusedFamily{"sagemaker_",

@@ -189,19 +189,53 @@ void add_training_options(OptionTable& table) {
 
 namespace {
 
-// Settings of Accelerate's recipes for FP8.
-void add_fp8_options(ForeignGroup& group) {
-    const std::string own = "products in FP8 are the program's own; give AO, or leave it out";
-    group.refuse("fp8_backend", Shape::word, "null", own).also_harmless({"AO", "ao"});
+using PrecisionGroup = OptionGroup<TrainingSettings>;
+
+// Adds the settings of products in FP8, and those of Accelerate's recipes.
+void add_fp8_options(PrecisionGroup& group) {
+    group
+        .serve("fp8_format", &TrainingSettings::fp8_format,
+               "Formats of FP8: e4m3 for all numbers, or hybrid, which has e5m2 for gradients.")
+        .but_not({"e5m2"}, "two bits of mantissa are too few for weights; give e4m3 or hybrid");
+    group.serve("fp8_recipe", &TrainingSettings::fp8_recipe,
+                "Scales of FP8: rowwise, one for each row; tensorwise, one for each tensor, of the "
+                "rows that a product multiplies; or delayed, one for each tensor, of its maxima in "
+                "earlier steps.");
+    group
+        .serve("fp8_amax_history_len", &TrainingSettings::fp8_amax_history_len,
+               "With fp8_recipe delayed: the steps whose maxima are kept.")
+        .at_least(1)
+        .at_most(4096);
+    group.serve("fp8_amax_compute_algo", &TrainingSettings::fp8_amax_compute_algo,
+                "With fp8_recipe delayed: a scale follows from the largest maximum of the history, "
+                "or from the one of the step before.");
+    group
+        .serve("fp8_margin", &TrainingSettings::fp8_margin,
+               "With fp8_recipe delayed: a scale is smaller by this power of two.")
+        .at_least(0)
+        .at_most(64);
+    group
+        .serve("fp8_backend", &TrainingSettings::fp8_backend,
+               "A recipe in Accelerate's words: te means fp8_recipe delayed, and fp8_format hybrid "
+               "if none is given; ao changes nothing.")
+        .but_not({"msamp"}, "MS-AMP is not served; give ao or te, or leave it out");
+    group.alias("fp8_amax_history_length", "fp8_amax_history_len", Shape::integer);
+    group.alias("fp8_amax_compute_algorithm", "fp8_amax_compute_algo");
     group.accept("fp8_pad_inner_dim", Shape::boolean, "true",
                  "weights whose sizes are no multiples of 16 have products in bf16");
     group.accept("fp8_enable_fsdp_float8_all_gather", Shape::boolean, "true",
                  "weights are gathered in bf16");
     group.refuse("fp8_use_autocast_during_eval", Shape::boolean, "true",
                  "evaluation computes as training does; leave it out");
-    const std::string now = "a scale follows from the numbers of its row alone; leave it out";
-    group.refuse("fp8_margin", Shape::integer, "0", now);
-    group.refuse("fp8_interval", Shape::integer, "1", now);
+    group.refuse("fp8_interval", Shape::integer, "1",
+                 "scales are found anew for every step; give 1, or leave it out");
+    group
+        .refuse("fp8_override_linear_precision", Shape::word, "false,false,true",
+                "y and the gradient of x are products in FP8, and gradients of weights in bf16; "
+                "give false,false,true, or leave it out")
+        .also_harmless({"[false,false,true]", "false,false,false", "[false,false,false]"});
+    group.refuse("fp8_use_mxfp8_block_scaling", Shape::boolean, "false",
+                 "a scale is one of a row or of a tensor; leave it out");
 }
 
 }  // namespace
@@ -214,10 +248,7 @@ void add_precision_options(OptionTable& table) {
             "Type of the computation: bf16, no for fp32, or fp8: bf16 with products of the blocks' "
             "linear layers in FP8. Master weights and moments are fp32.")
         .but_not({"fp16"}, "fp16 needs loss scaling, which is not served; use bf16");
-    group
-        .serve("fp8_format", &TrainingSettings::fp8_format,
-               "Formats of FP8: e4m3 for all numbers, or hybrid, which has e5m2 for gradients.")
-        .but_not({"e5m2"}, "two bits of mantissa are too few for weights; give e4m3 or hybrid");
+    add_fp8_options(group);
     group.serve("gradient_checkpointing", &TrainingSettings::gradient_checkpointing,
                 "Recompute parts of a block in the backward pass instead of keeping them.");
     group
@@ -225,7 +256,8 @@ void add_precision_options(OptionTable& table) {
                "Activations that a block keeps: everything, all (norms and the MLP's activation "
                "are computed again), all_but_gate_up (the MLP's first product too), attention "
                "(input and attention output), input; for each block, all:18,attention (the first "
-               "18 keep all, the others attention); or auto, as much as the memory has room for. Without "
+               "18 keep all, the others attention); or auto, as much as the memory has room for. "
+               "Without "
                "it and gradient_checkpointing: attention, and on GPUs auto.")
         .suggest({"everything", "all", "all_but_gate_up", "attention", "input", "auto"});
     group.serve(
@@ -254,7 +286,6 @@ void add_precision_options(OptionTable& table) {
     const std::string evaluation = "evaluation computes in the type of training";
     group.accept("bf16_full_eval", Shape::boolean, "false", evaluation);
     group.accept("downcast_bf16", Shape::word, "no", "it concerns TPUs");
-    add_fp8_options(group);
     const std::string no_fp16 = "fp16 needs loss scaling, which is not served; use bf16";
     group.refuse("fp16", Shape::boolean, "false", no_fp16).also_harmless({"null"});
     group.refuse("fp16_full_eval", Shape::boolean, "false", no_fp16);

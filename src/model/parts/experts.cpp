@@ -182,7 +182,7 @@ MlpOutput Experts::forward(const MlpContext& context, const shard::UnitTensors& 
 
 at::Tensor Experts::logits(const MlpContext& context, const shard::UnitTensors& weights,
                            const at::Tensor& x) const {
-    if (!spec_.routes_in_fp32) return router_.forward(context.projections, weights, x);
+    if (!spec_.routes_in_fp32) return router_.forward(context.projections.in_bf16(), weights, x);
     return ops::linear(context.projections.gemms, x.to(at::kFloat),
                        weights[router_.weight()].to(at::kFloat), {});
 }
@@ -195,7 +195,7 @@ at::Tensor Experts::router_backward(const MlpContext& context, const shard::Unit
         {d_weights, context.routers.d_probability, context.routers.num_counted},
         inner.probabilities, inner.experts, spec_.routing);
     if (!spec_.routes_in_fp32)
-        return router_.backward(context.projections, weights, gradients,
+        return router_.backward(context.projections.in_bf16(), weights, gradients,
                                 d_logits.to(x.scalar_type()), x);
     const ops::Gemms& gemms = context.projections.gemms;
     ops::add_weight_gradient(gemms, gradients[router_.weight()], d_logits, x.to(at::kFloat));

@@ -63,8 +63,11 @@ void Projection::for_each_joint(const ProjectionContext& context, Work work) con
 }
 
 template <class Work>
-at::Tensor Projection::by_chunks(const ProjectionContext& context, int64_t tokens,
+at::Tensor Projection::by_chunks(const ProjectionContext& of_block, int64_t tokens,
                                  Work work) const {
+    if (of_block.fp8 && of_block.fp8->delayed != nullptr && !of_block.fp8->weight)
+        return by_chunks(of_block.of_weight(weight_), tokens, work);
+    const ProjectionContext& context = of_block;
     const int64_t most =
         std::max<int64_t>(1, context.most_elements / std::max(shape_.in, shape_.out));
     if (tokens <= most) return work(context, [](const at::Tensor& all) { return all; });

@@ -69,7 +69,7 @@ private:
     // Calls work(context, rows of) for chunks of tokens that are small enough for one product, and
     // joins the tensors that it returns.
     template <class Work>
-    at::Tensor by_chunks(const ProjectionContext& context, int64_t tokens, Work work) const;
+    at::Tensor by_chunks(const ProjectionContext& of_block, int64_t tokens, Work work) const;
     at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                              const at::Tensor& x, const at::Tensor& addend,
                              const at::Tensor& into) const;

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "ringshard/model/block_spec.hpp"
-#include "ringshard/ops/fp8.hpp"
+#include "ringshard/model/delayed_scaling.hpp"
+#include "ringshard/model/fp8_products.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 
@@ -47,6 +48,21 @@ struct AdapterRows {
 // all chunks of tokens that share them.
 using RowNorms = std::map<uint64_t, at::Tensor>;
 
+// The products in FP8 of a block, for some of its tokens.
+struct Fp8Context {
+    Fp8Options options;
+    const DelayedScaling* delayed = nullptr;  // null: no scale follows from earlier steps
+    size_t block = 0;
+    int64_t counted = 0;                         // the first tokens, whose magnitudes are recorded
+    std::optional<shard::ParameterId> weight{};  // of the projection
+
+    Fp8Context of_tokens(int64_t begin, int64_t length) const {
+        Fp8Context part = *this;
+        part.counted = std::clamp<int64_t>(counted - begin, 0, length);
+        return part;
+    }
+};
+
 // The run and the tokens of a projection, as far as it needs them.
 struct ProjectionContext {
     const ops::Gemms& gemms;
@@ -55,8 +71,7 @@ struct ProjectionContext {
     AdapterRows rows{};
     // Of the input or output of one product. LibTorch's and cuBLAS's are not proven from 2^31 on.
     int64_t most_elements = int64_t{1} << 30;
-    // The format of output gradients, if products with weights are in FP8.
-    std::optional<ops::Fp8Format> fp8_gradients{};
+    std::optional<Fp8Context> fp8{};  // if products with weights are in FP8
 
     // Of some of the tokens.
     ProjectionContext of_tokens(int64_t begin, int64_t length) const {
@@ -65,7 +80,17 @@ struct ProjectionContext {
                 norms,
                 rows.of_tokens(begin, length),
                 most_elements,
-                fp8_gradients};
+                fp8 ? std::optional(fp8->of_tokens(begin, length)) : std::nullopt};
+    }
+    ProjectionContext of_weight(shard::ParameterId weight) const {
+        ProjectionContext one = *this;
+        one.fp8->weight = weight;
+        return one;
+    }
+    ProjectionContext in_bf16() const {
+        ProjectionContext other = *this;
+        other.fp8.reset();
+        return other;
     }
     // Of some of the tokens, all of one adapter.
     ProjectionContext of_one(int64_t begin, int64_t length) const {

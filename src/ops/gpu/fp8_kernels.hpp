@@ -31,5 +31,32 @@ struct Fp8Columns {
 };
 int64_t num_ranges_of_columns(int64_t rows);
 void quantize_columns(const Queue& queue, const Fp8Columns& work);
+// The same with one factor [1] for all columns, which follows from largest [1], the largest
+// magnitude of the matrix.
+void quantize_columns_alike(const Queue& queue, const Fp8Columns& work);
+
+// Codes of all numbers, with one factor [1].
+struct Fp8Tensor {
+    NumberType type;
+    Fp8Type into_type;
+    const void* x;   // [count]
+    uint8_t* codes;  // [count]
+    float* factor;
+    const uint32_t* largest;  // [1]: the magnitude from which the factor follows; or null, and
+    const int32_t* exponent;  // [1]: its scale, with which numbers may go beyond the range
+    uint32_t* maximum;        // [1]: rises to the largest magnitude of the counted numbers; or null
+    int64_t count;
+    int64_t counted;  // the first numbers
+};
+void quantize_tensor(const Queue& queue, const Fp8Tensor& work);
+
+// maximum [1] rises to the largest magnitude of these numbers, as the bits of fp32.
+struct Fp8Maximum {
+    NumberType type;
+    const void* x;  // [count]
+    uint32_t* maximum;
+    int64_t count;
+};
+void raise_maximum(const Queue& queue, const Fp8Maximum& work);
 
 }  // namespace ringshard::ops::gpu

@@ -121,6 +121,18 @@ void Bench::products() const {
         measure("forward in FP8", [&] { ops::fp8_linear(gemms_, x, weight); });
         measure("input gradient in FP8",
                 [&] { ops::fp8_linear_backward_input(gemms_, dy, weight, ops::Fp8Format::e4m3); });
+        const at::Tensor number = at::zeros({1}, x.options().dtype(at::kInt));
+        const std::pair<const char*, ops::DelayedScale> recipes[] = {
+            {"tensorwise", {}}, {"delayed", {number, number.clone(), tokens}}};
+        for (const auto& [recipe, delayed] : recipes) {
+            measure(format_text("forward in FP8, {}", recipe).c_str(), [&] {
+                ops::fp8_linear(gemms_, x, weight, {}, ops::Fp8Scales::of_tensor, delayed);
+            });
+            measure(format_text("input gradient in FP8, {}", recipe).c_str(), [&] {
+                ops::fp8_linear_backward_input(gemms_, dy, weight, ops::Fp8Format::e4m3,
+                                               ops::Fp8Scales::of_tensor, delayed);
+            });
+        }
     }
 }
 

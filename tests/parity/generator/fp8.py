@@ -19,6 +19,23 @@ def rounded(x, dtype, dim):
     return ((x.double() * scale).float().to(dtype).double() / scale).float()
 
 
+def exponent_of(amax, dtype, margin=0):
+    """Of the scale of a tensor with this maximum."""
+    return int(torch.floor(torch.log2(torch.finfo(dtype).max / torch.tensor(amax, dtype=torch.float64)))) - margin
+
+
+def rounded_with(x, dtype, exponent):
+    """In fp32, with the scale 2^exponent; numbers beyond the range become the largest one."""
+    largest = torch.finfo(dtype).max
+    scaled = (x.double() * 2.0**exponent).clamp(-largest, largest)
+    return (scaled.float().to(dtype).double() / 2.0**exponent).float()
+
+
+def rounded_alike(x, dtype):
+    """In fp32, with one scale for the whole tensor."""
+    return rounded_with(x, dtype, exponent_of(x.abs().max().clamp(min=1e-30).item(), dtype))
+
+
 def numbers(rows, columns, random):
     x = torch.randn(rows, columns, generator=random) * torch.exp(2 * torch.randn(rows, 1, generator=random))
     x[3] = 0

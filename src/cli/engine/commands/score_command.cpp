@@ -17,6 +17,7 @@
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/data/score_file.hpp"
+#include "ringshard/model/delayed_scaling.hpp"
 #include "ringshard/model/fp8_products.hpp"
 #include "ringshard/train/scorer.hpp"
 #include "ringshard/watch/watchdog.hpp"
@@ -183,6 +184,9 @@ MaybeFailure score(const CommandContext& given) {
              format_text("top_k = {}: the model's vocabulary has only {} tokens", top_k,
                          spec.vocabulary)});
     if (const auto failure = report_fp8(context, spec)) return failure;
+    if (model::delayed_scaling_options(settings.values.training) && world.is_root())
+        std::cerr << "note: fp8_recipe delayed: scores have no steps before, so each row has a "
+                     "scale\n";
     const auto gemms = choose_gemms(context, placement, spec);
     if (!gemms) return gemms.failure();
 
@@ -220,7 +224,7 @@ MaybeFailure score(const CommandContext& given) {
         spec, zero, mesh,
         {.policies = config::ActivationPolicy::input,
          .context_parallel = model::context_parallel_options(settings.values.parallel),
-         .fp8_gradients = model::fp8_gradients(settings.values.training),
+         .fp8 = model::fp8_options(settings.values.training),
          .gemms = &gemms.value().gemms,
          .on_phase = [&watchdog](const std::string&) { watchdog.made_progress(); }});
     const train::Scorer scorer(

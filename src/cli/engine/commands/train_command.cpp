@@ -196,6 +196,7 @@ MaybeFailure train(const CommandContext& given) {
              .free_host_memory = test_hooks::free_host_memory(context.environment),
              .zero = model.stack.zero,
              .optimizer = *model.stack.optimizer,
+             .delayed_scaling = model.stack.delayed_scaling.get(),
              .offload_stores = model.offload_stores,
              .extras = extras,
              .model_form = model_form,

@@ -1,15 +1,47 @@
 #include "beginning.hpp"
 
+#include <iostream>
+
+#include "ringshard/base/text.hpp"
+
 namespace ringshard::cli {
 
 StartKind start_kind(const RunEntry& entry) {
     return entry.follows_itself() ? StartKind::restart : StartKind::first;
 }
 
+// The settings of FP8 shape a computation, as mixed_precision does, and any run may change them.
+std::optional<comm::AgreedFailure> Beginning::load_maxima(
+    const std::optional<checkpoint::Checkpoint>& checkpoint) const {
+    model::DelayedScaling* const scaling = model_.stack.delayed_scaling.get();
+    if (scaling != nullptr) scaling->forget();
+    if (!checkpoint) return std::nullopt;
+    const auto stored = checkpoint->state.texts.find(model::fp8_history_text);
+    const bool is_stored = stored != checkpoint->state.texts.end();
+    const std::string folder = checkpoint->folder.string();
+    std::string note;
+    if (scaling == nullptr) {
+        if (is_stored)
+            note = format_text(
+                "{} has maxima of fp8_recipe delayed, which the recipe of this run does not use",
+                folder);
+    } else if (!is_stored) {
+        note = format_text(
+            "{} has no maxima for fp8_recipe delayed: factors of the first step have a scale for "
+            "each row",
+            folder);
+    } else if (const auto damaged = scaling->load(stored->second, folder)) {
+        return comm::found_by_all(*damaged);
+    }
+    if (!note.empty() && start_.context.world.is_root()) std::cerr << "note: " << note << '\n';
+    return std::nullopt;
+}
+
 comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
     auto loaded =
         load_state(start_.context, origin, start_.spec, model_.stack.zero, *model_.stack.optimizer);
     if (!loaded) return loaded.failure();
+    if (const auto failure = load_maxima(origin.checkpoint)) return *failure;
     pretrained_ = std::move(origin.pretrained);
     frozen_ = std::move(loaded.value().frozen);
     return loaded.value().progress;

@@ -39,6 +39,10 @@ public:
 
 private:
     comm::Agreed<checkpoint::Progress> load(Origin origin);
+    // Takes the maxima of products in FP8 that the checkpoint has, and says where they do not fit
+    // the settings.
+    std::optional<comm::AgreedFailure> load_maxima(
+        const std::optional<checkpoint::Checkpoint>& checkpoint) const;
     comm::Agreed<checkpoint::Progress> load_newest(StartKind kind);
     template <class Load>
     comm::Agreed<checkpoint::Progress> after_claim(Load load);
