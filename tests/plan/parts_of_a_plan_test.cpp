@@ -361,7 +361,15 @@ BOOST_AUTO_TEST_CASE(chunks_follow_the_memory_of_the_device) {
     BOOST_TEST((chunks(150e9) == Chunks{8192, 16384, 512}));
     BOOST_TEST((chunks(150e9, at::kFloat) == Chunks{4096, 8192, 512}));
     BOOST_TEST((chunks(1e9) == Chunks{1024, 2048, 512}));
-    BOOST_TEST((chunks(1e13) == Chunks{16384, 65536, 512}));
+    BOOST_TEST((chunks(1e13) == Chunks{8192, 65536, 512}));  // 16,384 have 2^31.2 logits
     BOOST_TEST((chunks(0) == Chunks{4096, 8192, 512}));
     BOOST_TEST((chunks(150e9, at::kBFloat16, c10::DeviceType::CPU) == Chunks{}));
+    spec.vocabulary = 262144;  // Gemma's: 8,192 tokens have 2^31 logits
+    BOOST_TEST((chunks(190e9) == Chunks{4096, 16384, 512}));
+    BOOST_TEST((chunks(0) == Chunks{4096, 8192, 512}));
+    spec.vocabulary = 1 << 21;
+    BOOST_TEST((chunks(190e9) == Chunks{512, 16384, 512}));
+    BOOST_TEST((chunks(0) == Chunks{512, 8192, 512}));
+    spec.vocabulary = 32000;
+    BOOST_TEST((chunks(190e9) == Chunks{16384, 16384, 512}));
 }
