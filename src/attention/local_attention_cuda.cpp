@@ -12,6 +12,7 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/ops/head_gradients.hpp"
 #include "ringshard/ops/merge_attention.hpp"
+#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/plain_attention.hpp"
 #include "tile_pack.hpp"
 
@@ -233,13 +234,6 @@ void put(const at::Tensor& rows, const at::Tensor& more, Into into) {
         rows.copy_(more);
 }
 
-at::Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
-    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())},
-                                  at::TensorOptions(at::kInt).pinned_memory(device.is_cuda()));
-    std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int32_t>());
-    return tensor.to(device, true);
-}
-
 // Returns the prepared calls of a step, or prepares them now.
 std::shared_ptr<const PreparedTiles> calls_of(const StepTiles& step, at::Device device) {
     if (step.prepared == nullptr) return cuda::prepare(step.tiles, device);
@@ -279,7 +273,7 @@ std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::De
     for (TilePack& pack : pack_tiles(tiles)) {
         TileStarts starts;
         if (pack.is_ragged())
-            starts = {on_device(pack.q_starts, device), on_device(pack.k_starts, device)};
+            starts = {ops::on_device(pack.q_starts, device), ops::on_device(pack.k_starts, device)};
         prepared->calls.push_back({std::move(pack), std::move(starts)});
     }
     return prepared;

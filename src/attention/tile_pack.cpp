@@ -10,9 +10,45 @@ namespace ringshard::attention {
 namespace {
 
 bool follows(const Tile& tile, const Tile& before) {
-    return tile.band == before.band && tile.q == before.q + before.num_q &&
-           tile.k == before.k + before.num_k;
+    return tile.q == before.q + before.num_q && tile.k == before.k + before.num_k;
 }
+
+// Queries that see keys among the same tokens.
+bool is_document(const Tile& tile) { return tile.q == tile.k && tile.num_q == tile.num_k; }
+
+// The band with which one call can take tiles that follow one another. A window does nothing to
+// documents that are no longer: these are causal, and longer ones beside them have the window.
+class SharedBand {
+public:
+    explicit SharedBand(const Tile& first) : band_(first.band) { note(first); }
+
+    const ops::Band& band() const { return band_; }
+    // Returns false, and changes nothing, if the call cannot take this tile too.
+    bool add(const Tile& tile) {
+        if (tile.band != band_) {
+            const bool has_window = !ops::is_common(band_);
+            const ops::Band& window = has_window ? band_ : tile.band;
+            const ops::Band& other = has_window ? tile.band : band_;
+            const int64_t longest_causal = has_window ? tile.num_q : longest_;
+            const bool does_nothing = are_documents_ && is_document(tile) && other == ops::causal &&
+                                      window.ahead == 0 && longest_causal <= window.back + 1;
+            if (!does_nothing) return false;
+            band_ = window;
+        }
+        note(tile);
+        return true;
+    }
+
+private:
+    void note(const Tile& tile) {
+        are_documents_ = are_documents_ && is_document(tile);
+        longest_ = std::max(longest_, tile.num_q);
+    }
+
+    ops::Band band_;
+    bool are_documents_ = true;
+    int64_t longest_ = 0;
+};
 
 TilePack equal(const TileGroup& group) {
     TilePack pack;
@@ -26,12 +62,15 @@ TilePack ragged(std::span<const Tile> tiles) {
     const Tile& first = tiles.front();
     TilePack pack;
     pack.group = {first, 1, 0, 0};
+    SharedBand shared(first);
     for (const Tile& tile : tiles) {
+        RINGSHARD_CHECK(shared.add(tile), "tiles of several bands");
         pack.q_starts.push_back(narrow<int32_t>(tile.q - first.q));
         pack.k_starts.push_back(narrow<int32_t>(tile.k - first.k));
         pack.longest_q = std::max(pack.longest_q, tile.num_q);
         pack.longest_k = std::max(pack.longest_k, tile.num_k);
     }
+    pack.group.first.band = shared.band();
     const Tile& last = tiles.back();
     pack.q_starts.push_back(narrow<int32_t>(last.q + last.num_q - first.q));
     pack.k_starts.push_back(narrow<int32_t>(last.k + last.num_k - first.k));
@@ -74,9 +113,11 @@ void add_packs(std::span<const Tile> neighbours, std::vector<TilePack>& packs) {
 
 std::vector<TilePack> pack_tiles(std::span<const Tile> tiles) {
     std::vector<TilePack> packs;
-    size_t begin = 0;
-    for (size_t end = 1; end <= tiles.size(); ++end) {
-        if (end < tiles.size() && follows(tiles[end], tiles[end - 1])) continue;
+    for (size_t begin = 0; begin < tiles.size();) {
+        SharedBand shared(tiles[begin]);
+        size_t end = begin + 1;
+        while (end < tiles.size() && follows(tiles[end], tiles[end - 1]) && shared.add(tiles[end]))
+            ++end;
         add_packs(tiles.subspan(begin, end - begin), packs);
         begin = end;
     }

@@ -12,7 +12,9 @@ namespace ringshard::attention {
 // Tiles that one call of a GPU's kernel takes: equal ones at equal distances, as rows of a batch;
 // or neighbours of any lengths, one after the other in queries and in keys, of which none is large.
 struct TilePack {
-    TileGroup group{};  // the first tile, and the others if they are equal
+    // The first tile, and the others if they are equal. Its band is that of the call: of tiles of
+    // other lengths, the window of the longest documents.
+    TileGroup group{};
     // Else where each tile begins, counted from the first, and where the last one ends.
     std::vector<int32_t> q_starts{};
     std::vector<int32_t> k_starts{};

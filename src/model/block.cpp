@@ -212,14 +212,6 @@ at::Tensor Block::add_mlp(const UnitTensors& weights, at::Tensor out, const at::
     return add_branch(std::move(out), residual, into);
 }
 
-double Block::inner_operations_of_mlp() const {
-    return std::visit([](const auto& mlp) { return mlp.inner_operations(); }, mlp_);
-}
-
-double Block::outer_operations_of_mlp() const {
-    return std::visit([](const auto& mlp) { return mlp.outer_operations(); }, mlp_);
-}
-
 ops::RmsNormed Block::normed_for_mlp(const UnitTensors& weights, const at::Tensor& input,
                                      const at::Tensor& addend) const {
     const auto& before = before_mlp();
@@ -345,13 +337,23 @@ void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights
         std::get<Mlp>(mlp_).add_inner_gradients(context, weights, gradients, chunk.inner, dx);
 }
 
-Operations Block::operations(ActivationPolicy policy) const {
-    Operations operations = mixer_->operations(policy, attention_residual_.is_kept(policy));
-    operations.products += inner_operations_of_mlp() + outer_operations_of_mlp();
-    if (gate_up_.is_kept(policy)) return operations;
+std::vector<ProductUse> Block::products(ActivationPolicy policy) const {
+    std::vector<ProductUse> all = mixer_->products(policy, attention_residual_.is_kept(policy));
     // The product that the block ends with is made again for a norm behind it alone.
-    operations.products_again +=
-        inner_operations_of_mlp() + (mlp_norms_.behind ? outer_operations_of_mlp() : 0);
+    const bool is_made_again = !gate_up_.is_kept(policy);
+    const MadeAgain again{is_made_again, is_made_again && mlp_norms_.behind};
+    std::visit([&](const auto& mlp) { mlp.add_products(again, all); }, mlp_);
+    return all;
+}
+
+Operations Block::operations(ActivationPolicy policy) const {
+    Operations operations{.of_pair = mixer_->pairs(policy)};
+    for (const ProductUse& product : products(policy)) {
+        const double again = product.is_made_again ? product.operations : 0;
+        operations.products += product.operations;
+        operations.products_again += again;
+        operations.by_product[product.name] += {product.operations, again};
+    }
     return operations;
 }
 

@@ -32,6 +32,8 @@ public:
                   const shard::UnitTensors& gradients, const at::Tensor& gradient,
                   Saved saved) const;
 
+    // The products of a token, and the operations of the passes forward with their sums.
+    std::vector<ProductUse> products(config::ActivationPolicy policy) const;
     Operations operations(config::ActivationPolicy policy) const;
     // Linear layers, which take adapters.
     std::vector<const Projection*> projections() const;
@@ -89,8 +91,6 @@ private:
     // make_chunk() with the same residual and `into`.
     at::Tensor add_mlp(const shard::UnitTensors& weights, at::Tensor out,
                        const at::Tensor& residual, const at::Tensor& into) const;
-    double inner_operations_of_mlp() const;
-    double outer_operations_of_mlp() const;
 
     // Returns the output. Where gate and up are not kept, the MLP runs in chunks of tokens, so
     // that they never exist for the whole row. addend: of complete().

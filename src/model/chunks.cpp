@@ -14,6 +14,15 @@ int64_t fitting(double bytes, double bytes_of_token, int64_t least, int64_t most
     return static_cast<int64_t>(std::bit_floor(whole));
 }
 
+// The most tokens whose logits one product makes: those of LibTorch and cuBLAS are not proven from
+// 2^31 elements on.
+int64_t most_in_product(const ModelSpec& spec) {
+    constexpr int64_t largest_product = (int64_t{1} << 31) - 1;
+    constexpr int64_t enough = 16384;
+    return fitting(static_cast<double>(largest_product), static_cast<double>(spec.vocabulary), 1,
+                   enough);
+}
+
 // Numbers of a token in the backward pass of an MLP: gate, up, their product or its gradient, and
 // rows before and behind.
 double numbers_of_mlp(const BlockSpec& block) {
@@ -33,12 +42,17 @@ Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType dev
         return {.head = fitting(logits_on_cpu, bytes_of_logits, 256, 2048)};
     }
     constexpr int64_t rows_of_expert = 512;
-    if (memory_bytes == 0) return {.head = 4096, .mlp = 8192, .rows_of_expert = rows_of_expert};
+    const int64_t most_of_head = most_in_product(spec);
+    if (memory_bytes == 0)
+        return {.head = std::min<int64_t>(4096, most_of_head),
+                .mlp = 8192,
+                .rows_of_expert = rows_of_expert};
     constexpr double share_of_head = 1.0 / 32;
     constexpr double share_of_mlp = 1.0 / 64;
     double widest = 1;
     for (const BlockSpec& block : spec.blocks) widest = std::max(widest, numbers_of_mlp(block));
-    return {.head = fitting(share_of_head * memory_bytes, bytes_of_logits, 1024, 16384),
+    return {.head = fitting(share_of_head * memory_bytes, bytes_of_logits,
+                            std::min<int64_t>(1024, most_of_head), most_of_head),
             .mlp = fitting(share_of_mlp * memory_bytes, bytes * widest, 2048, 65536),
             .rows_of_expert = rows_of_expert};
 }

@@ -10,43 +10,72 @@ namespace ringshard::model {
 
 namespace {
 
-// Returns the operations of a weight's products in the backward pass: the gradient of the input,
-// and that of the weight if it is trained.
-double backward_of(const WeightShape& shape, shard::Role role) {
-    const double one = 2 * static_cast<double>(shape.out) * static_cast<double>(shape.in);
-    return role == shard::Role::trained ? 2 * one : one;
+double product_with(const WeightShape& shape) {
+    return 2 * static_cast<double>(shape.out) * static_cast<double>(shape.in);
 }
 
-void count_backward(const Block& block, const shard::UnitLayout& module, Operations& operations) {
-    operations.products_backward = 2 * operations.products;
-    for (const WeightUse& use : block.weights())
-        operations.products_backward +=
-            use.rows_per_token * (backward_of(use.shape, module.role_of(use.weight)) -
-                                  backward_of(use.shape, shard::Role::trained));
-    for (const Projection* projection : block.projections())
-        operations.products_backward += projection->more_operations_backward();
-    for (auto& [mask, of_pair] : operations.of_pair)
-        of_pair.attention_backward = 2 * of_pair.attention;
+// Returns those of the gradients of inputs, and of weights that are trained: as many each as the
+// forward pass has. A product without a weight counts both as of its inputs.
+Operations::OfProduct backward_of(const ProductUse& product, const shard::UnitLayout& module) {
+    if (!product.weight) return {.of_inputs = 2 * product.operations + product.more_backward};
+    const bool is_trained = module.role_of(product.weight->weight) == shard::Role::trained;
+    return {.of_inputs = product.operations, .of_weights = is_trained ? product.operations : 0};
 }
 
-// The products of a block have the same share in FP8 when the backward pass makes them again.
-void count_fp8(const Block& block, bool has_backward, Operations& operations) {
-    Operations::InFp8& in_fp8 = operations.in_fp8;
-    for (const Projection* projection : block.projections()) {
-        const auto out = static_cast<double>(projection->shape().out);
-        const auto in = static_cast<double>(projection->shape().in);
-        if (!ops::fits_fp8(projection->shape().out, projection->shape().in)) continue;
-        in_fp8.products += 2 * out * in;
-        in_fp8.products_backward += has_backward ? 2 * out * in : 0;
-        in_fp8.numbers += has_backward ? in + out : in;
-        in_fp8.numbers_of_weights += has_backward ? 2 * out * in : out * in;
-    }
-    in_fp8.products_again = operations.products_again * in_fp8.products / operations.products;
+void count_backward(const ProductUse& product, const shard::UnitLayout& module,
+                    Operations& operations) {
+    const Operations::OfProduct backward = backward_of(product, module);
+    operations.products_backward += backward.of_inputs + backward.of_weights;
+    operations.by_product[product.name] += backward;
+}
+
+// The gradients of weights are not in FP8.
+void count_fp8(const ProductUse& product, bool has_backward, Operations::InFp8& in_fp8) {
+    if (product.projection == nullptr) return;
+    const WeightShape& shape = product.weight->shape;
+    if (!ops::fits_fp8(shape.out, shape.in)) return;
+    const auto out = static_cast<double>(shape.out);
+    const auto in = static_cast<double>(shape.in);
+    const Operations::OfProduct of_product{
+        .forward = product.operations,
+        .again = has_backward && product.is_made_again ? product.operations : 0,
+        .of_inputs = has_backward ? product.operations : 0};
+    in_fp8.products += of_product.forward;
+    in_fp8.products_again += of_product.again;
+    in_fp8.products_backward += of_product.of_inputs;
+    in_fp8.by_product[product.name] += of_product;
+    in_fp8.numbers += has_backward ? in + out : in;
+    in_fp8.numbers_of_weights += has_backward ? 2 * out * in : out * in;
 }
 
 void leave_out_backward(Operations& operations) {
     operations.products_again = 0;
+    for (auto& [name, of_product] : operations.by_product) of_product.again = 0;
     for (auto& [mask, of_pair] : operations.of_pair) of_pair.attention_again = 0;
+}
+
+Operations operations_of_head(const ModelParts& parts, const shard::UnitLayout& module,
+                              const WeightShape& shape) {
+    const ProductUse head{"head", product_with(shape), false,
+                          WeightUse{shape, parts.head.projection}};
+    Operations operations{.products = head.operations};
+    operations.by_product[head.name] = {.forward = head.operations};
+    count_backward(head, module, operations);
+    return operations;
+}
+
+Operations operations_of_block(const Block& block, const shard::UnitLayout& module,
+                               config::ActivationPolicy policy, bool has_backward) {
+    Operations operations = block.operations(policy);
+    if (!has_backward) leave_out_backward(operations);
+    for (const ProductUse& product : block.products(policy)) {
+        if (has_backward) count_backward(product, module, operations);
+        count_fp8(product, has_backward, operations.in_fp8);
+    }
+    if (has_backward)
+        for (auto& [mask, of_pair] : operations.of_pair)
+            of_pair.attention_backward = 2 * of_pair.attention;
+    return operations;
 }
 
 }  // namespace
@@ -54,23 +83,23 @@ void leave_out_backward(Operations& operations) {
 Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies& policies) {
     const ModelParts parts(spec);
     const ModuleIndex index(spec);
-    const WeightShape head{spec.vocabulary, spec.width};
-    Operations operations{.products = backward_of(head, shard::Role::frozen),
-                          .products_backward = backward_of(
-                              head, parts.modules[index.head].role_of(parts.head.projection))};
+    Operations operations =
+        operations_of_head(parts, parts.modules[index.head], {spec.vocabulary, spec.width});
     const auto of_blocks = policies.of_blocks(narrow<int64_t>(parts.blocks.size()));
     const size_t first_backward = first_backward_block(parts);
-    for (size_t number = 0; number < parts.blocks.size(); ++number) {
-        const Block& block = parts.blocks[number];
-        Operations of_block = block.operations(of_blocks[number]);
-        if (number >= first_backward)
-            count_backward(block, parts.modules[ModuleIndex::block(number)], of_block);
-        else
-            leave_out_backward(of_block);
-        count_fp8(block, number >= first_backward, of_block);
-        operations += of_block;
-    }
+    for (size_t number = 0; number < parts.blocks.size(); ++number)
+        operations +=
+            operations_of_block(parts.blocks[number], parts.modules[ModuleIndex::block(number)],
+                                of_blocks[number], number >= first_backward);
     return operations;
+}
+
+Operations::OfProduct& Operations::OfProduct::operator+=(const OfProduct& other) {
+    forward += other.forward;
+    again += other.again;
+    of_inputs += other.of_inputs;
+    of_weights += other.of_weights;
+    return *this;
 }
 
 Operations& Operations::operator+=(const Operations& other) {
@@ -82,6 +111,8 @@ Operations& Operations::operator+=(const Operations& other) {
     in_fp8.products_backward += other.in_fp8.products_backward;
     in_fp8.numbers += other.in_fp8.numbers;
     in_fp8.numbers_of_weights += other.in_fp8.numbers_of_weights;
+    for (const auto& [name, more] : other.by_product) by_product[name] += more;
+    for (const auto& [name, more] : other.in_fp8.by_product) in_fp8.by_product[name] += more;
     for (const auto& [mask, more] : other.of_pair) {
         of_pair[mask].attention += more.attention;
         of_pair[mask].attention_again += more.attention_again;

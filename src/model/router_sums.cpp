@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "ringshard/ops/device_copies.hpp"
+
 namespace ringshard::model {
 
 RouterSums::RouterSums(const ModelSpec& spec, comm::Communicator& world, at::Device device)
@@ -55,7 +57,7 @@ void RouterSums::balance(double share) {
 
 RouterLoad RouterSums::take() {
     if (num_experts_ == 0) return {};
-    const at::Tensor here = choices_.cpu().contiguous();
+    const at::Tensor here = ops::on_host(choices_).contiguous();
     const auto* const first = here.const_data_ptr<int64_t>();
     RouterLoad load{{first, first + here.numel()}, aux_loss_.item<double>()};
     choices_.zero_();

@@ -1,9 +1,9 @@
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include "backends.hpp"
 #include "gpu/state_kernels.hpp"
 #include "gpu/tensors.hpp"
+#include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::ops::cuda {
 
@@ -26,12 +26,7 @@ Places places_of(std::span<const Stretch> stretches, const at::Tensor& x) {
     }
     begins.push_back(stretches.back().begin + stretches.back().length);
     RINGSHARD_CHECK(std::ssize(of_row) == x.size(0), "stretches that do not cover the rows");
-    const auto on_device = [&](std::vector<int64_t>& numbers) {
-        return at::from_blob(numbers.data(), {std::ssize(numbers)}, at::TensorOptions(at::kLong))
-            .clone()
-            .to(x.device());
-    };
-    return {on_device(of_row), on_device(begins)};
+    return {ops::on_device(of_row, x.device()), ops::on_device(begins, x.device())};
 }
 
 int64_t row_of(const at::Tensor& x) {

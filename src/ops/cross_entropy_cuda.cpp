@@ -2,6 +2,7 @@
 
 #include "backends.hpp"
 #include "gpu/tensors.hpp"
+#include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::ops::cuda {
 
@@ -42,7 +43,7 @@ void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const
 }
 
 TokenSums add_up(const at::Tensor& token_stats) {
-    const at::Tensor sums = token_stats.sum(0, false, at::kDouble).cpu();
+    const at::Tensor sums = on_host(token_stats.sum(0, false, at::kDouble));
     const auto* const numbers = sums.const_data_ptr<double>();
     return {.loss = numbers[0],
             .entropy = numbers[1],

@@ -1,23 +1,16 @@
 #include "delta_chunks.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/matmul.h>
 
 #include <algorithm>
 
+#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/routing.hpp"
 
 namespace ringshard::ops {
 
 namespace {
-
-at::Tensor numbers(std::vector<int64_t>& values, const at::Tensor& like) {
-    return at::from_blob(values.data(), {static_cast<int64_t>(values.size())},
-                         at::TensorOptions(at::kLong))
-        .clone()
-        .to(like.device());
-}
 
 Unit rows_by(StateRule rule, const at::Tensor& x) {
     if (rule == StateRule::additive) return {x, {}};
@@ -47,10 +40,10 @@ ChunkLayout::ChunkLayout(std::span<const Stretch> stretches, int64_t tokens,
             row_of_place.push_back(t < length ? begin + t : -1);
     }
     if (is_plain && num_chunks_ * chunk_tokens == tokens) return;
-    row_of_place_ = numbers(row_of_place, like);
+    row_of_place_ = on_device(row_of_place, like.device());
     is_token_ = row_of_place_.ge(0).to(at::kFloat).view({num_chunks_, chunk_tokens});
     row_of_place_.clamp_min_(0);
-    place_of_row_ = numbers(place_of_row, like);
+    place_of_row_ = on_device(place_of_row, like.device());
 }
 
 at::Tensor ChunkLayout::in_chunks(const at::Tensor& rows) const {

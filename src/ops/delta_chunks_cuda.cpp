@@ -1,10 +1,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/from_blob.h>
 
 #include "backends.hpp"
 #include "gpu/state_kernels.hpp"
 #include "gpu/tensors.hpp"
+#include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::ops::cuda {
 
@@ -16,10 +16,7 @@ namespace {
 at::Tensor chunk_begins(std::span<const ChunkLayout::Chunks> stretches, at::Device device) {
     std::vector<int64_t> begins{stretches.front().begin};
     for (const ChunkLayout::Chunks& chunks : stretches) begins.push_back(chunks.end);
-    return at::from_blob(begins.data(), {static_cast<int64_t>(begins.size())},
-                         at::TensorOptions(at::kLong))
-        .clone()
-        .to(device);
+    return ops::on_device(begins, device);
 }
 
 at::Tensor dense_copy(const at::Tensor& x) {

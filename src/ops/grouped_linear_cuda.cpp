@@ -8,6 +8,7 @@
 #include "backends.hpp"
 #include "by_index.hpp"
 #include "groups.hpp"
+#include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::ops::cuda {
 
@@ -57,7 +58,7 @@ ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts, int64_
     const at::Tensor choices = std::get<1>(at::sort(flat, stable, 0, false));
     const at::Tensor places = at::empty_like(choices);
     places.scatter_(0, choices, at::arange(choices.numel(), choices.options()));
-    const at::Tensor counts = at::bincount(flat, {}, num_experts).cpu();
+    const at::Tensor counts = on_host(at::bincount(flat, {}, num_experts));
     const auto* const first = counts.const_data_ptr<int64_t>();
     return {choices.div(experts.size(1), "floor"),
             choices,
@@ -67,12 +68,12 @@ ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts, int64_
 
 std::vector<int64_t> counts_on_host(const at::Tensor& counts,
                                     const std::vector<int64_t>& expected) {
-    return cpu::counts_on_host(counts.cpu(), expected);
+    return cpu::counts_on_host(on_host(counts), expected);
 }
 
 // The host makes the order, since it has to read the counts anyway.
 ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
-    ArrivedRows rows = cpu::arrived_rows(counts.cpu(), expected);
+    ArrivedRows rows = cpu::arrived_rows(on_host(counts), expected);
     rows.by_expert = rows.by_expert.to(counts.device());
     rows.by_rank = rows.by_rank.to(counts.device());
     return rows;

@@ -1,8 +1,10 @@
 #include "ringshard/plan/step_time.hpp"
 
 #include <algorithm>
-#include <array>
+#include <functional>
+#include <string_view>
 
+#include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/optim/optimizer.hpp"
@@ -11,39 +13,80 @@ namespace ringshard::plan {
 
 namespace {
 
-// Returns the seconds of all blocks, for this rank's share of documents of one length.
-double attention_seconds(const model::Operations& operations, double tokens, double length,
-                         const Device::Rates& rates) {
-    double seconds = 0;
-    for (const auto& [mask, of_pair] : operations.of_pair) {
-        const double pairs = tokens / length * attention::visible_pairs(length, mask);
-        seconds += (of_pair.attention + of_pair.attention_again) *
-                   (pairs + tokens * rates.attention_extra_keys) / rates.attention;
-        constexpr double with_scores = 1.25;  // the scores are made again in it
-        seconds += with_scores * of_pair.attention_backward *
-                   (pairs + tokens * rates.attention_backward_extra_keys) /
-                   rates.attention_backward;
+using config::ActivationPolicy;
+using Parts = std::vector<TimePart>;
+
+const std::vector<std::string> products_on_gpu{"gemm", "nvjet"};
+
+// The work of this rank in a step.
+struct RankWork {
+    double tokens;
+    double document;  // tokens
+    double micro_batches;
+    double number_bytes;
+};
+
+// Adds the products with weights, of which some run in FP8.
+void add_products(const model::Operations& operations, bool has_fp8, double tokens,
+                  const Device::Rates& rates, double fp8_products, Parts& parts) {
+    const double saved = has_fp8 ? 1 - 1 / fp8_products : 0;
+    for (const auto& [name, all] : operations.by_product) {
+        const auto found = operations.in_fp8.by_product.find(name);
+        const model::Operations::OfProduct in_fp8 = found == operations.in_fp8.by_product.end()
+                                                        ? model::Operations::OfProduct{}
+                                                        : found->second;
+        const auto add = [&](const char* pass, double count, double of_fp8, double rate) {
+            if (count > 0)
+                parts.push_back({concat(name, pass), "products",
+                                 tokens * (count - saved * of_fp8) / rate, 0, products_on_gpu});
+        };
+        add(", forward", all.forward, in_fp8.forward, rates.products);
+        add(", again", all.again, in_fp8.again, rates.products);
+        add(", gradient of inputs", all.of_inputs, in_fp8.of_inputs, rates.products_backward);
+        add(", gradient of weights", all.of_weights, in_fp8.of_weights, rates.products_backward);
     }
-    return seconds;
 }
 
-// Changes the time for products in FP8. Each quantised number is read, and its code written (on the
-// host: a number of bf16); those of weights once for each micro-batch. Where one scale follows from
-// all numbers of a factor, they are read once more before.
-void add_fp8(const model::Operations::InFp8& in_fp8, config::Fp8Recipe recipe, double tokens,
-             double micro_batches, const Device& device, StepTime& time) {
-    const double saved = 1 - 1 / device.fp8_products;
-    time.products -= saved * tokens *
-                     ((in_fp8.products + in_fp8.products_again) / device.bf16.products +
-                      in_fp8.products_backward / device.bf16.products_backward);
+// Adds the attention of all blocks, for this rank's share of documents of one length.
+// share: of the rate of long documents.
+void add_attention(const model::Operations& operations, const RankWork& work,
+                   const Device::Rates& rates, double share, Parts& parts) {
+    TimePart forward{"attention, forward", "attention", 0, 0, {"flash_fprop", "flash_fwd"}};
+    TimePart again{"attention, again", "attention", 0, 0, {"flash_fprop", "flash_fwd"}};
+    TimePart backward{"attention, backward", "attention", 0, 0, {"flash_bprop", "flash_bwd"}};
+    for (const auto& [mask, of_pair] : operations.of_pair) {
+        const double pairs =
+            work.tokens / work.document * attention::visible_pairs(work.document, mask);
+        const double seconds =
+            (pairs + work.tokens * rates.attention_extra_keys) / rates.attention / share;
+        forward.seconds += of_pair.attention * seconds;
+        again.seconds += of_pair.attention_again * seconds;
+        constexpr double with_scores = 1.25;  // the scores are made again in it
+        backward.seconds += with_scores * of_pair.attention_backward *
+                            (pairs + work.tokens * rates.attention_backward_extra_keys) /
+                            rates.attention_backward / share;
+    }
+    for (TimePart& part : {std::ref(forward), std::ref(again), std::ref(backward)})
+        if (part.seconds > 0) parts.push_back(std::move(part));
+}
+
+// Each quantised number is read, and its code written (on the host: a number of bf16); those of
+// weights once for each micro-batch. Where one scale follows from all numbers of a factor, they are
+// read once more before.
+void add_rounding_to_fp8(const model::Operations::InFp8& in_fp8, config::Fp8Recipe recipe,
+                         const RankWork& work, const Device& device, Parts& parts) {
     const double bytes = device.is_host ? 4 : 3;
     const double of_factor = bytes + (recipe == config::Fp8Recipe::tensorwise ? 2 : 0);
     const double of_weight = bytes + (recipe == config::Fp8Recipe::rowwise ? 0 : 2);
     const double again = in_fp8.products_again / in_fp8.products;
     const double all_bytes =
-        (1 + again / 2) * (of_factor * tokens * in_fp8.numbers +
-                           of_weight * micro_batches * in_fp8.numbers_of_weights);
-    time.rows += all_bytes / device.bf16.row_bytes;
+        (1 + again / 2) * (of_factor * work.tokens * in_fp8.numbers +
+                           of_weight * work.micro_batches * in_fp8.numbers_of_weights);
+    parts.push_back({"rounding to FP8",
+                     "rows",
+                     all_bytes / device.bf16.row_bytes,
+                     0,
+                     {"Quantize", "FindLargest"}});
 }
 
 int64_t widths_of(const model::ExpertsSpec& experts) {
@@ -51,47 +94,147 @@ int64_t widths_of(const model::ExpertsSpec& experts) {
            (experts.shared ? experts.shared->intermediate : 0);
 }
 
-// Numbers of a token that the row kernels of a block read or write, forward and backward, on a GPU.
-// gpu_passes_test counts them.
-double row_numbers_on_gpu(double width, double inner, const attention::HeadCounts& heads,
-                          config::ActivationPolicy policy) {
-    using config::ActivationPolicy;
-    const auto queries = static_cast<double>(heads.query_heads * heads.head_dim);
-    const auto keys = static_cast<double>(heads.key_heads * heads.head_dim);
-    const bool keeps_rows = policy == ActivationPolicy::everything;
-    const double norms = 2 * (2 + 4 + (keeps_rows ? 0 : 1));  // forward, backward, written again
-    constexpr double residuals = 2;                           // which products read
-    const double activation = 3 + (keeps_rows ? 5 : 6);
-    double numbers = (norms + residuals) * width + activation * inner + 2 * (queries + keys) +
-                     2 * (queries + 2 * keys);
-    if (policy > ActivationPolicy::all) numbers += width;  // the norm before gate and up is whole
-    // So is that before the attention; queries and keys are turned, and the residual added, again.
-    if (policy > ActivationPolicy::all_but_gate_up) numbers += 3 * width + 2 * (queries + keys);
-    return numbers;
+// Numbers of a token that the row kernels of blocks read or write on a GPU. gpu_passes_test counts
+// them.
+struct RowsOnGpu {
+    double norms = 0;
+    double norms_again = 0;
+    double norms_backward = 0;
+    double residuals = 0;  // which products read
+    double activation = 0;
+    double activation_backward = 0;
+    double rope = 0;
+    double rope_again = 0;
+    double head_gradients = 0;
+
+    void add(double width, double inner, const attention::HeadCounts& heads,
+             ActivationPolicy policy) {
+        const auto queries = static_cast<double>(heads.query_heads * heads.head_dim);
+        const auto keys = static_cast<double>(heads.key_heads * heads.head_dim);
+        const bool keeps_rows = policy == ActivationPolicy::everything;
+        const bool makes_mlp_again = policy > ActivationPolicy::all;
+        const bool makes_qkv_again = policy > ActivationPolicy::all_but_gate_up;
+        norms += 2 * 2 * width;
+        // That before the MLP, whole, for gate and up; that before the attention for queries and
+        // keys.
+        norms_again += (makes_mlp_again ? 2 : 0) * width + (makes_qkv_again ? 2 : 0) * width;
+        // Beside the gradients it writes a result again that nothing kept or made.
+        norms_backward += 2 * 4 * width;
+        if (!keeps_rows) norms_backward += (makes_mlp_again ? 1 : 2) * width;
+        residuals += (makes_qkv_again ? 3 : 2) * width;
+        activation += 3 * inner;
+        activation_backward += (keeps_rows ? 5 : 6) * inner;
+        rope += 2 * (queries + keys);
+        rope_again += makes_qkv_again ? 2 * (queries + keys) : 0;
+        head_gradients += 2 * (queries + 2 * keys);
+    }
+};
+
+double inner_of(const model::BlockSpec& block) {
+    return static_cast<double>(block.experts ? widths_of(*block.experts) : block.mlp.intermediate);
 }
 
-// Of all blocks.
-double row_numbers(const model::ModelSpec& spec, const config::ActivationPolicies& policies,
-                   bool is_host) {
-    const std::vector<config::ActivationPolicy> of_blocks =
-        policies.of_blocks(std::ssize(spec.blocks));
-    double numbers = 0;
+void add_rows_on_gpu(const model::ModelSpec& spec, const config::ActivationPolicies& policies,
+                     double seconds_of_number, Parts& parts) {
+    const std::vector<ActivationPolicy> of_blocks = policies.of_blocks(std::ssize(spec.blocks));
+    RowsOnGpu rows;
     for (size_t i = 0; i < spec.blocks.size(); ++i) {
         const model::BlockSpec& block = spec.blocks[i];
-        const auto width = static_cast<double>(block.width);
-        const auto inner =
-            static_cast<double>(block.experts ? widths_of(*block.experts) : block.mlp.intermediate);
-        // About so many times the host reads or writes the residual stream and the MLP's rows.
-        constexpr double passes_of_host = 14;
-        numbers += is_host ? passes_of_host * (width + inner)
-                           : row_numbers_on_gpu(width, inner, block.attention.heads, of_blocks[i]);
+        rows.add(static_cast<double>(block.width), inner_of(block), block.attention.heads,
+                 of_blocks[i]);
     }
-    return numbers;
+    const auto add = [&](const char* name, double numbers, std::vector<std::string> kernels) {
+        if (numbers > 0)
+            parts.push_back({name, "rows", numbers * seconds_of_number, 0, std::move(kernels)});
+    };
+    add("norms, forward", rows.norms, {"Normalize"});
+    add("norms, again", rows.norms_again, {"Normalize"});
+    add("norms, backward", rows.norms_backward, {"NormBackward"});
+    add("residuals, read by products", rows.residuals, {});
+    add("SwiGLU, forward", rows.activation, {"SwiGluForward"});
+    add("SwiGLU, backward", rows.activation_backward, {"SwiGluBackward"});
+    add("RoPE, forward", rows.rope, {"TurnHeads"});
+    add("RoPE, again", rows.rope_again, {"TurnHeads"});
+    add("gradients of heads", rows.head_gradients, {"PutHeads"});
+}
+
+void add_rows(const model::ModelSpec& spec, const config::ActivationPolicies& policies,
+              const RankWork& work, const Device& device, const Device::Rates& rates,
+              Parts& parts) {
+    const double seconds_of_number = work.tokens * work.number_bytes / rates.row_bytes;
+    if (!device.is_host) return add_rows_on_gpu(spec, policies, seconds_of_number, parts);
+    double numbers = 0;
+    // About so many times the host reads or writes the residual stream and the MLP's rows.
+    constexpr double passes_of_host = 14;
+    for (const model::BlockSpec& block : spec.blocks)
+        numbers += passes_of_host * (static_cast<double>(block.width) + inner_of(block));
+    parts.push_back({"row kernels", "rows", numbers * seconds_of_number});
 }
 
 double seconds_on_the_way(const Traffic& traffic, const Device& device, int64_t ranks_per_node) {
     const double rate = traffic.ranks > ranks_per_node ? device.network_bytes : device.link_bytes;
     return static_cast<double>(traffic.bytes) / rate;
+}
+
+double sum_of(const Parts& parts, std::string_view sum) {
+    double seconds = 0;
+    for (const TimePart& part : parts)
+        if (part.sum == sum) seconds += part.seconds;
+    return seconds;
+}
+
+// Adds what ranks send, and what goes to the memory of the host or files and back. A part of it
+// overlaps with the computation so far.
+void add_traffic(const StepPlan& plan, const Device& device, int64_t ranks_per_node,
+                 const StepTime& time, Parts& parts) {
+    double hidden_by_all = 0;
+    Parts beside_all;
+    const auto add_beside_all = [&](TimePart part) {
+        hidden_by_all += part.seconds;
+        beside_all.push_back(std::move(part));
+    };
+    for (const Traffic& traffic : plan.traffic) {
+        TimePart part{concat("sent over ", traffic.group),
+                      "exposed_communication",
+                      seconds_on_the_way(traffic, device, ranks_per_node),
+                      0,
+                      {"nccl"}};
+        if (traffic.group == "ring") {
+            part.hidden = std::min(part.seconds, time.attention);
+            part.seconds -= part.hidden;
+            parts.push_back(std::move(part));
+        } else if (traffic.group == "ulysses" || traffic.group == "experts") {
+            parts.push_back(std::move(part));  // heads, and rows of experts, are waited for
+        } else {
+            add_beside_all(std::move(part));
+        }
+    }
+    if (plan.moved_bytes > 0)
+        add_beside_all({"copies of offloaded state",
+                        "exposed_communication",
+                        static_cast<double>(plan.moved_bytes) / device.scratch_bytes,
+                        0,
+                        {"Memcpy"}});
+    const double computing = time.products + time.attention + time.rows + time.loss;
+    const double exposed = std::max(0.0, hidden_by_all - 0.8 * computing);
+    for (TimePart& part : beside_all) {
+        const double all = part.seconds;
+        part.seconds = hidden_by_all > 0 ? all * exposed / hidden_by_all : 0;
+        part.hidden = all - part.seconds;
+        parts.push_back(std::move(part));
+    }
+}
+
+double seconds_of_update(const Question& question, const StepPlan& plan, const Device& device) {
+    const config::TrainingSettings& training = question.config.training;
+    const int64_t copied = static_cast<int64_t>(sizeof(float)) + optim::state_bytes(training);
+    const double weights_here =
+        static_cast<double>(plan.memory.save_copy * question.shape.world()) /
+        static_cast<double>(copied) /
+        static_cast<double>(
+            mesh::cuts_of(question.config.parallel).optimizer ? question.shape.zero() : 1);
+    return weights_here * static_cast<double>(optim::update_bytes(training)) /
+           device.optimizer_bytes;
 }
 
 }  // namespace
@@ -101,56 +244,46 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     const config::TrainingSettings& training = question.config.training;
     const model::ModelSpec& spec = question.spec;
     const bool is_bf16 = training.computes_in_bf16();
-    const double number_bytes = is_bf16 ? 2 : 4;
     const int64_t num_adapters = std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
     const auto rows = static_cast<double>(num_adapters * training.per_device_train_batch_size *
                                           training.gradient_accumulation_steps);
     const auto length = static_cast<double>(question.row_length);
     const auto split = static_cast<double>(question.shape.sequence());
-    const double tokens = rows * length / split;  // of this rank
+    const RankWork work{.tokens = rows * length / split,
+                        .document = static_cast<double>(question.row_length / question.documents),
+                        .micro_batches = static_cast<double>(training.gradient_accumulation_steps),
+                        .number_bytes = is_bf16 ? 2.0 : 4.0};
     const Device::Rates& rates = is_bf16 ? device.bf16 : device.fp32;
     const model::Operations operations = model::operations_of(spec, training.activations_kept());
+    constexpr double own_call = 8192;  // from this length on
+    const bool shares_calls = question.documents > 1 && work.document < own_call;
 
     StepTime time;
-    time.products = tokens * ((operations.products + operations.products_again) / rates.products +
-                              operations.products_backward / rates.products_backward);
-    const auto document = static_cast<double>(question.row_length / question.documents);
-    time.attention = attention_seconds(operations, tokens, document, rates);
-    constexpr double own_call = 8192;  // from this length on
-    if (question.documents > 1 && document < own_call)
-        time.attention /= device.packed_attention_share;
-    time.rows = tokens * row_numbers(spec, training.activations_kept(), device.is_host) *
-                number_bytes / rates.row_bytes;
+    Parts& parts = time.parts;
+    add_products(operations, training.has_fp8(), work.tokens, rates, device.fp8_products, parts);
+    add_attention(operations, work, rates, shares_calls ? device.packed_attention_share : 1, parts);
+    add_rows(spec, training.activations_kept(), work, device, rates, parts);
     if (training.has_fp8())
-        add_fp8(operations.in_fp8, training.fp8_recipe, tokens,
-                static_cast<double>(training.gradient_accumulation_steps), device, time);
-    time.loss = tokens * static_cast<double>(spec.vocabulary) / device.loss_logits;
-    const int64_t copied = static_cast<int64_t>(sizeof(float)) + optim::state_bytes(training);
-    const double weights_here =
-        static_cast<double>(plan.memory.save_copy * question.shape.world()) /
-        static_cast<double>(copied) /
-        static_cast<double>(
-            mesh::cuts_of(question.config.parallel).optimizer ? question.shape.zero() : 1);
-    time.optimizer =
-        weights_here * static_cast<double>(optim::update_bytes(training)) / device.optimizer_bytes;
-
-    double hidden_by_attention = 0;
-    double hidden_by_all = 0;
-    double in_the_open = 0;
-    for (const Traffic& traffic : plan.traffic) {
-        const double seconds = seconds_on_the_way(traffic, device, ranks_per_node);
-        if (traffic.group == "ring")
-            hidden_by_attention += seconds;
-        else if (traffic.group == "ulysses" || traffic.group == "experts")
-            in_the_open += seconds;  // heads, and rows of experts, are waited for
-        else
-            hidden_by_all += seconds;
-    }
-    hidden_by_all += static_cast<double>(plan.moved_bytes) / device.scratch_bytes;
-    const double computing = time.products + time.attention + time.rows + time.loss;
-    time.exposed = in_the_open + std::max(0.0, hidden_by_attention - time.attention) +
-                   std::max(0.0, hidden_by_all - 0.8 * computing);
-    time.total = computing + time.optimizer + time.exposed;
+        add_rounding_to_fp8(operations.in_fp8, training.fp8_recipe, work, device, parts);
+    parts.push_back({"loss",
+                     "loss",
+                     work.tokens * static_cast<double>(spec.vocabulary) / device.loss_logits,
+                     0,
+                     {"LossOfToken"}});
+    parts.push_back({"update of weights",
+                     "optimizer",
+                     seconds_of_update(question, plan, device),
+                     0,
+                     {"Update"}});
+    time.products = sum_of(parts, "products");
+    time.attention = sum_of(parts, "attention");
+    time.rows = sum_of(parts, "rows");
+    time.loss = sum_of(parts, "loss");
+    time.optimizer = sum_of(parts, "optimizer");
+    add_traffic(plan, device, ranks_per_node, time, parts);
+    time.exposed = sum_of(parts, "exposed_communication");
+    time.total =
+        time.products + time.attention + time.rows + time.loss + time.optimizer + time.exposed;
     const auto data_ranks = static_cast<double>(question.shape.data());
     time.tokens_per_second = data_ranks * rows * length / time.total;
     const std::vector<int64_t> row(static_cast<size_t>(question.documents),

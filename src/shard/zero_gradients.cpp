@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/flat.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -179,9 +180,9 @@ std::vector<double> Zero::gradient_squares() const {
                     ops::sum_of_squares(gradient.narrow(0, part.begin - range.begin, part.size())));
         }
     }
-    const at::Tensor on_host = squares.cpu();
-    const auto* const sums = on_host.const_data_ptr<double>();
-    return {sums, sums + on_host.numel()};
+    const at::Tensor here = ops::on_host(squares);
+    const auto* const sums = here.const_data_ptr<double>();
+    return {sums, sums + here.numel()};
 }
 
 }  // namespace ringshard::shard

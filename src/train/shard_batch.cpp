@@ -1,25 +1,14 @@
 #include "shard_batch.hpp"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/mix.hpp"
+#include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::train {
 
 namespace {
-
-template <class Number>
-at::Tensor to_tensor(const std::vector<Number>& values, at::Device device) {
-    // A GPU copies from pinned memory asynchronously.
-    at::Tensor tensor = at::empty(
-        {static_cast<int64_t>(values.size())},
-        at::TensorOptions(c10::CppTypeToScalarType<Number>()).pinned_memory(device.is_cuda()));
-    std::ranges::copy(values, tensor.template data_ptr<Number>());
-    return tensor.to(device, true);
-}
 
 struct Targets {
     std::vector<int64_t> places;
@@ -118,7 +107,7 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
     std::vector<int64_t> bounds = adapter_bounds(batch, mine, num_tokens);
     const Targets targets =
         targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>());
-    const auto there = [&](const auto& values) { return to_tensor(values, mesh.device()); };
+    const auto there = [&](const auto& values) { return ops::on_device(values, mesh.device()); };
     std::vector<attention::Plan> plans =
         attention::make_plans(partition, mesh.coordinates().ring, masks);
     attention::prepare_plans(plans, mesh.device());

@@ -109,6 +109,47 @@ BOOST_AUTO_TEST_CASE(what_does_not_follow_begins_a_new_call) {
     BOOST_TEST(pack_tiles({}).empty());
 }
 
+// A window does nothing to documents that are no longer than it.
+BOOST_AUTO_TEST_CASE(documents_in_a_window_share_a_call) {
+    const auto tiles_of = [](const std::vector<int64_t>& starts, int64_t tokens) {
+        const SequencePartition partition(tokens, starts, 1, 1);
+        return make_plan(partition, 0, {.window = 100}).steps.front();
+    };
+    // Lengths 50, 100, 101, 300, 1, 100.
+    const std::vector<Tile> tiles = tiles_of({0, 50, 150, 251, 551, 552}, 652);
+    BOOST_REQUIRE(tiles.size() == 6U);
+    BOOST_TEST((tiles[1].band == causal));
+    const ringshard::ops::Band window = tiles[2].band;
+    BOOST_TEST((window == ringshard::ops::Band{.back = 99, .ahead = 0}));
+    const auto packs = pack_tiles(tiles);
+    BOOST_REQUIRE(packs.size() == 1U);
+    BOOST_TEST((packs[0].group.first.band == window));
+    BOOST_TEST(packs[0].q_starts == (std::vector<int32_t>{0, 50, 150, 251, 551, 552, 652}),
+               boost::test_tools::per_element());
+    BOOST_TEST((choose_kernel(packs[0], at::kBFloat16, 128, hopper) == AttentionKernel::flash));
+    // Only causal documents stay causal, which cuDNN may take.
+    BOOST_TEST((pack_tiles(tiles_of({0, 50}, 150)).front().group.first.band == causal));
+    // A causal tile that is longer than the window has a call of its own, and so has one that is no
+    // document.
+    const std::vector<Tile> longer{{0, 0, 101, 101, causal}, {101, 101, 300, 300, window}};
+    BOOST_TEST(pack_tiles(longer).size() == 2U);
+    const std::vector<Tile> elsewhere{{0, 8, 50, 50, causal}, {50, 58, 300, 300, window}};
+    BOOST_TEST(pack_tiles(elsewhere).size() == 2U);
+    const std::vector<Tile> grows{
+        {0, 0, 50, 50, causal}, {50, 50, 300, 300, window}, {350, 350, 101, 101, causal}};
+    BOOST_TEST(pack_tiles(grows).size() == 2U);
+    // A large one among them is alone, and the others keep the bands that they need.
+    const ringshard::ops::Band wide{.back = 9999, .ahead = 0};
+    const std::vector<Tile> large{{0, 0, 50, 50, causal},
+                                  {50, 50, 20000, 20000, wide},
+                                  {20050, 20050, 60, 60, causal},
+                                  {20110, 20110, 70, 70, causal}};
+    const auto apart = pack_tiles(large);
+    BOOST_REQUIRE(apart.size() == 3U);
+    BOOST_TEST((apart[0].group.first.band == causal && apart[2].group.first.band == causal));
+    BOOST_TEST((apart[1].group.first == large[1]));
+}
+
 BOOST_AUTO_TEST_CASE(every_tile_is_in_one_pack) {
     std::vector<Tile> tiles;
     int64_t q = 0;

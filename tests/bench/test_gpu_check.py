@@ -45,6 +45,23 @@ for i in range(3):
     print(json.dumps({"table": "products", "shape": str(i), "what": "forward", "tflops": 600}), flush=True)
 time.sleep(60)
 """
+ODD_STEP = """#!/usr/bin/env python3
+import json, sys
+model, length, policy = sys.argv[1], sys.argv[3], sys.argv[4]
+numbers = {"tokens_per_second": 1000, "tflops": 500, "seconds": 2.0, "loss": 11.0, "first_loss": 11.0, "first_grad_norm": 1.0,
+           "attention": "cuDNN", "host_bytes": 10}
+if "0.5B" in model and "layers=4" not in sys.argv:
+    numbers["loss"] = None
+if policy == "input":
+    numbers["loss"] = float("nan")
+if "8B" in model and length == "8192":
+    del numbers["tflops"]
+print(json.dumps(numbers).replace("11.0", "nan" if "7B" in model else "11.0"))
+"""
+ODD_KERNELS = """#!/usr/bin/env python3
+for number in ("600", "null", "-nan", "500"):
+    print('{"table": "products", "tflops": ' + number + "}")
+"""
 PASSES = "#!/bin/sh\necho fine\n"
 
 
@@ -102,14 +119,36 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(results["ended"], "after all parts")
         self.assertIn("FAILED kernels_on_gpu_test", output)
 
-    def test_a_part_that_throws_does_not_stop_the_next(self):
+    def test_rows_without_numbers_fail_by_themselves(self):
         self.put(self.work / "build" / "bin" / "bench_gpu_step", "#!/bin/sh\necho no numbers\n")
-        check = self.start("--only", "bench,layouts")
+        check = self.start("--only", "bench,losses,longest,layouts")
         check.communicate(timeout=60)
         self.assertEqual(check.returncode, 1)
         outcomes = self.outcomes()
-        self.assertFalse(outcomes["the part bench"])
+        lines = [what for what in outcomes if what.endswith(": a line of JSON")]
+        self.assertEqual(len([what for what in lines if what.startswith("bench ")]), 5)
+        self.assertEqual(len([what for what in lines if what.startswith("loss with ")]), 7)
+        self.assertFalse(any(outcomes[what] for what in lines))
         self.assertTrue(outcomes["trainer, recorded blocks"])
+
+    def test_numbers_that_are_not_finite_fail_their_row_alone(self):
+        self.put(self.work / "build" / "bin" / "bench_gpu_step", ODD_STEP)
+        self.put(self.work / "build" / "bin" / "bench_gpu_kernels", ODD_KERNELS)
+        check = self.start("--only", "bench,losses,kernels")
+        output, errors = check.communicate(timeout=120)
+        self.assertEqual(check.returncode, 1, errors)
+        outcomes = self.outcomes()
+        self.assertFalse(outcomes["bench 0.5B, 64 x 1024, keeps all, moments fp32: finite loss"])
+        self.assertFalse(outcomes["bench 7B, 8 x 1024, keeps all, moments bf16, accumulate=8: a line of JSON"])
+        self.assertFalse(outcomes["the row 8B, 1 x 8192, keeps all, moments bf16, accumulate=8"])  # without its speed
+        results = self.results()
+        self.assertEqual([row["length"] for row in results["bench"]], [131072, 131072])
+        # NaN, as others print it.
+        self.assertFalse(outcomes["loss with input, 4 layers: finite loss"])
+        self.assertTrue(outcomes["loss with attention is that of the first"])
+        self.assertFalse(outcomes["bench_gpu_kernels: a line of JSON"])
+        self.assertEqual([row["tflops"] for row in results["kernels"]], [600, None, 500])
+        self.assertNotIn("the part ", "".join(outcomes))
 
     def test_what_is_known_outlives_the_end_by_signal(self):
         check = self.start("--only", "kernels")

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "ringshard/config/config.hpp"
+#include "ringshard/model/operations.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/optim/optimizer.hpp"
 #include "ringshard/plan/devices.hpp"
@@ -152,6 +153,182 @@ BOOST_AUTO_TEST_CASE(rows_that_a_gpu_reads_and_writes) {
     BOOST_TEST(time_of_block(ActivationPolicy::attention, 1).rows == 76.00, near);
 }
 
+namespace {
+
+// Models of many kinds of blocks, with dimensions that products in FP8 take.
+std::map<std::string, model::ModelSpec> specs_of_parts() {
+    model::ModelSpec plain;
+    plain.vocabulary = 1000;
+    plain.width = 64;
+    plain.blocks.resize(3);
+    for (model::BlockSpec& block : plain.blocks) {
+        block.width = 64;
+        block.attention.heads = {4, 2, 16};
+        block.mlp.intermediate = 96;
+    }
+    std::map<std::string, model::ModelSpec> specs{{"plain", plain},
+                                                  {"windows", plain},
+                                                  {"experts", plain},
+                                                  {"states", plain},
+                                                  {"adapters", plain}};
+    specs["windows"].blocks[1].attention.mask = {.window = 16};
+    specs["windows"].blocks[1].mlp_norms.behind = "post_feedforward_layernorm";
+    for (model::BlockSpec& block : specs["experts"].blocks) {
+        block.experts = {.count = 8, .per_token = 2, .intermediate = 32};
+        block.experts->shared = block.mlp;
+        block.experts->shared_gate = "mlp.shared_expert_gate";
+    }
+    for (size_t block : {0, 2}) {
+        specs["states"].blocks[block].delta_net = model::DeltaNetSpec{};
+        specs["states"].blocks[block].delta_net->sizes = {2, 4, 16, 16};
+    }
+    for (model::BlockSpec& block : specs["adapters"].blocks)
+        block.adapters = {{"self_attn.q_proj", {.rank = 4}}, {"mlp.down_proj", {.rank = 8}}};
+    specs["adapters"].frozen = {"model.layers.0.mlp.down_proj.weight",
+                                "model.layers.1.self_attn.o_proj.weight"};
+    return specs;
+}
+
+double sum_of_parts(const plan::StepTime& time, const std::string& sum) {
+    double seconds = 0;
+    for (const plan::TimePart& part : time.parts) {
+        BOOST_TEST(part.seconds >= 0);
+        if (part.sum == sum) seconds += part.seconds;
+    }
+    return seconds;
+}
+
+double seconds_of_products(const model::Operations& all, bool has_fp8, double tokens,
+                           const plan::Device& gpu) {
+    const double saved = has_fp8 ? 1 - 1 / gpu.fp8_products : 0;
+    const plan::Device::Rates& rates = gpu.bf16;
+    return tokens * ((all.products + all.products_again -
+                      saved * (all.in_fp8.products + all.in_fp8.products_again)) /
+                         rates.products +
+                     (all.products_backward - saved * all.in_fp8.products_backward) /
+                         rates.products_backward);
+}
+
+double seconds_of_attention(const model::Operations& all, double tokens, double length,
+                            const plan::Device::Rates& rates) {
+    double seconds = 0;
+    for (const auto& [mask, of_pair] : all.of_pair) {
+        const double pairs = tokens / length * attention::visible_pairs(length, mask);
+        seconds += (of_pair.attention + of_pair.attention_again) *
+                   (pairs + tokens * rates.attention_extra_keys) / rates.attention;
+        seconds += 1.25 * of_pair.attention_backward *
+                   (pairs + tokens * rates.attention_backward_extra_keys) /
+                   rates.attention_backward;
+    }
+    return seconds;
+}
+
+void check_sums(const plan::StepTime& time, const plan::Question& question,
+                const plan::Device& gpu) {
+    const auto near = boost::test_tools::tolerance(1e-12);
+    const config::TrainingSettings& training = question.config.training;
+    const model::Operations all = model::operations_of(question.spec, training.activations_kept());
+    const auto length = static_cast<double>(question.row_length);
+    const double tokens = length *
+                          static_cast<double>(training.per_device_train_batch_size *
+                                              training.gradient_accumulation_steps) /
+                          static_cast<double>(question.shape.sequence());
+    BOOST_TEST(
+        sum_of_parts(time, "products") == seconds_of_products(all, training.has_fp8(), tokens, gpu),
+        near);
+    BOOST_TEST(
+        sum_of_parts(time, "attention") == seconds_of_attention(all, tokens, length, gpu.bf16),
+        near);
+    // Of eight ranks four are on a host: zero's are on two, the others' on one.
+    const double in_ring = 3000 / 1e9;
+    const double beside_all = 4000 / 1e8 + 700 / 1e9 + 900 / 1e9;
+    const double computing = time.products + time.attention + time.rows + time.loss;
+    BOOST_TEST(sum_of_parts(time, "exposed_communication") ==
+                   2000 / 1e9 + std::max(0.0, in_ring - time.attention) +
+                       std::max(0.0, beside_all - 0.8 * computing),
+               near);
+    double hidden = 0;
+    for (const plan::TimePart& part : time.parts) hidden += part.hidden;
+    BOOST_TEST(hidden + time.exposed == 2000 / 1e9 + in_ring + beside_all, near);
+    BOOST_TEST(sum_of_parts(time, "products") == time.products, near);
+    BOOST_TEST(sum_of_parts(time, "attention") == time.attention, near);
+    BOOST_TEST(sum_of_parts(time, "rows") == time.rows, near);
+    BOOST_TEST(sum_of_parts(time, "loss") == time.loss, near);
+    BOOST_TEST(sum_of_parts(time, "optimizer") == time.optimizer, near);
+    BOOST_TEST(
+        time.products + time.attention + time.rows + time.loss + time.optimizer + time.exposed ==
+            time.total,
+        near);
+}
+
+plan::StepPlan step_with_traffic() {
+    plan::StepPlan plan = step(10);
+    plan.memory.save_copy = 1200;
+    plan.traffic = {{"zero", 8, 3, 4000},
+                    {"ring", 2, 3, 3000},
+                    {"ulysses", 2, 3, 2000},
+                    {"replicate", 2, 3, 700}};
+    plan.moved_bytes = 900;
+    return plan;
+}
+
+}  // namespace
+
+// The sums, of what operations_of() counts as a whole.
+BOOST_AUTO_TEST_CASE(parts_of_a_step_add_up) {
+    using config::ActivationPolicy;
+    plan::Device gpu = plan::find_device("h100-80", 8).value();
+    gpu.link_bytes = gpu.scratch_bytes = 1e9;
+    gpu.network_bytes = 1e8;
+    const plan::StepPlan plan = step_with_traffic();
+    for (const auto& [name, spec] : specs_of_parts())
+        for (const auto policy : {ActivationPolicy::everything, ActivationPolicy::all,
+                                  ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
+                                  ActivationPolicy::input})
+            for (const auto precision : {config::Precision::bf16, config::Precision::fp8})
+                for (const mesh::MeshShape& shape :
+                     {mesh::MeshShape{},
+                      mesh::MeshShape{.replicate = 2, .shard = 2, .ring = 2, .ulysses = 2}}) {
+                    BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy)
+                                               << ", ranks " << shape.world());
+                    config::Config config;
+                    config.training.activation_policy = policy;
+                    config.training.mixed_precision = precision;
+                    const plan::Question question{config, spec, shape, 64, c10::DeviceType::CUDA};
+                    const plan::StepTime time = plan::estimate_seconds(question, plan, gpu, 4);
+                    check_sums(time, question, gpu);
+                }
+}
+
+// What the backward pass makes again has a part of its own.
+BOOST_AUTO_TEST_CASE(parts_of_a_block_by_name) {
+    using config::ActivationPolicy;
+    const auto seconds = [](ActivationPolicy policy, const std::string& name) {
+        const plan::StepTime time = time_of_block(policy, 1);
+        const auto found = std::ranges::find(time.parts, name, &plan::TimePart::name);
+        return found == time.parts.end() ? 0 : found->seconds;
+    };
+    const auto near = boost::test_tools::tolerance(1e-6);
+    const double qkv = 32768 * 2.0 * 896 * (896 + 2 * 128) / (0.72 * 989.4e12);
+    for (const char* pass : {"forward", "gradient of inputs", "gradient of weights"})
+        BOOST_TEST(seconds(ActivationPolicy::all, concat("qkv, ", pass)) == qkv, near);
+    BOOST_TEST(seconds(ActivationPolicy::all, "qkv, again") == 0);
+    BOOST_TEST(seconds(ActivationPolicy::attention, "qkv, again") == qkv, near);
+    BOOST_TEST(seconds(ActivationPolicy::attention, "down, again") == 0);
+    BOOST_TEST(seconds(ActivationPolicy::attention, "attention, again") == 0);
+    BOOST_TEST(seconds(ActivationPolicy::input, "attention, again") ==
+                   seconds(ActivationPolicy::input, "attention, forward"),
+               near);
+    // In passes of the residual stream.
+    BOOST_TEST(seconds(ActivationPolicy::everything, "SwiGLU, forward") == 3 * 4864.0 / 896, near);
+    BOOST_TEST(seconds(ActivationPolicy::everything, "norms, backward") == 8.0, near);
+    BOOST_TEST(seconds(ActivationPolicy::all, "norms, backward") == 10.0, near);
+    BOOST_TEST(seconds(ActivationPolicy::attention, "norms, again") == 4.0, near);
+    BOOST_TEST(seconds(ActivationPolicy::attention, "residuals, read by products") == 3.0, near);
+    BOOST_TEST(seconds(ActivationPolicy::all, "gradients of heads") == 2 * (896 + 2 * 128) / 896.0,
+               near);
+}
+
 BOOST_AUTO_TEST_CASE(documents_share_a_row) {
     using config::ActivationPolicy;
     const auto attention = [](int64_t documents) {
@@ -184,7 +361,15 @@ BOOST_AUTO_TEST_CASE(chunks_follow_the_memory_of_the_device) {
     BOOST_TEST((chunks(150e9) == Chunks{8192, 16384, 512}));
     BOOST_TEST((chunks(150e9, at::kFloat) == Chunks{4096, 8192, 512}));
     BOOST_TEST((chunks(1e9) == Chunks{1024, 2048, 512}));
-    BOOST_TEST((chunks(1e13) == Chunks{16384, 65536, 512}));
+    BOOST_TEST((chunks(1e13) == Chunks{8192, 65536, 512}));  // 16,384 have 2^31.2 logits
     BOOST_TEST((chunks(0) == Chunks{4096, 8192, 512}));
     BOOST_TEST((chunks(150e9, at::kBFloat16, c10::DeviceType::CPU) == Chunks{}));
+    spec.vocabulary = 262144;  // Gemma's: 8,192 tokens have 2^31 logits
+    BOOST_TEST((chunks(190e9) == Chunks{4096, 16384, 512}));
+    BOOST_TEST((chunks(0) == Chunks{4096, 8192, 512}));
+    spec.vocabulary = 1 << 21;
+    BOOST_TEST((chunks(190e9) == Chunks{512, 16384, 512}));
+    BOOST_TEST((chunks(0) == Chunks{512, 8192, 512}));
+    spec.vocabulary = 32000;
+    BOOST_TEST((chunks(190e9) == Chunks{16384, 16384, 512}));
 }

@@ -7,7 +7,7 @@ import unittest
 from xml.etree import ElementTree
 
 from planning import CONFIG, SIZES, PlanTest
-from devices import OTHERS
+from devices import HOST, OTHERS
 from trainer import run
 
 
@@ -104,6 +104,31 @@ class Plan(PlanTest):
         self.expect(run("plan", *flags, "--gpu", small), 0, "a node has no room for a copy", "it is durable after", "/s)",
                     stream="stdout")
 
+    def test_the_parts_of_a_step(self):
+        for more in (["--gpu", "h100-80"], ["--gpu", "h100-80", "--activation_offloading", "true"], []):
+            with self.subTest(more):
+                flags = [*self.flags("zero3", 2, 2, 2048, "attention", "bf16", []), "--world", "16", *more]
+                plan = self.planned(flags, "--parts")
+                sums = {name: 0 for name in plan["step_seconds"]}
+                for part in plan["step_parts"]:
+                    sums[part["sum"]] += part["seconds"]
+                    sums["total"] += part["seconds"]
+                    self.assertAlmostEqual(part["share"], part["seconds"] / plan["step_seconds"]["total"])
+                for name, seconds in plan["step_seconds"].items():
+                    self.assertAlmostEqual(sums[name] / seconds if seconds else sums[name] + 1, 1, msg=name)
+                names = {part["name"] for part in plan["step_parts"]}
+                self.assertLessEqual({"qkv, forward", "gate_up, again", "down, gradient of inputs", "head, gradient of weights",
+                                      "attention, backward", "loss", "update of weights", "sent over ring",
+                                      "sent over zero"}, names)
+                if more:
+                    self.assertLessEqual({"norms, backward", "SwiGLU, forward", "RoPE, again", "gradients of heads"}, names)
+                    kernels = {part["name"]: part["kernels"] for part in plan["step_parts"]}
+                    self.assertEqual(kernels["SwiGLU, backward"], ["SwiGluBackward"])
+                del plan["step_parts"]
+                self.assertEqual(plan, self.planned(flags))
+                self.expect(run("plan", *flags, *(() if more else ("--gpu", HOST)), "--parts"), 0, "its parts, in seconds and of the step:",
+                            "  gate_up, gradient of weights ", stream="stdout")
+
     def test_a_device_is_shown_measured_and_read(self):
         shown = run("plan", "--gpu", "h100-80", "--show_device")
         self.expect(shown, 0, "memory_bytes: 8.225e+10", "save_bytes: 5e+09", stream="stdout")
@@ -196,6 +221,7 @@ class Plan(PlanTest):
             (64, "--world must be at least 1", "--world", "99999999999999999999"),
             (64, "--curves has no value", "--world", "2", "--curves"),
             (64, "--longest, --suggest and --curves are questions of their own", "--world", "2", "--longest", "--suggest"),
+            (64, "--parts is of one step: leave --suggest and --curves out", "--world", "2", "--parts", "--suggest"),
             (66, "config.json: there is no such file", "--world", "2", "--model_name_or_path", models["empty"]),
             (65, "config.json: is not readable JSON", "--world", "2", "--model_name_or_path", models["broken"]),
             (78, "architectures = [MambaForCausalLM]: this program trains LlamaForCausalLM, Qwen2ForCausalLM", "--world", "2",

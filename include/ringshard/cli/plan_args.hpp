@@ -20,6 +20,7 @@ struct PlanArgs {
     bool suggests = false;           // layouts, the best first
     std::string curves{};            // a folder for what becomes of it on more ranks
     bool shows_device = false;       // prints its figures, as a file that --gpu reads
+    bool shows_parts = false;        // of the time of a step, by kernels
     bool as_json = false;
     std::vector<std::string> settings{};  // the flags of training
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ringshard/attention/plan.hpp"
@@ -18,12 +19,23 @@ struct Operations {
     // In the backward pass: twice as many, less the gradients of frozen weights, and none below the
     // lowest block that has something to train.
     double products_backward = 0;
+    // The same by the names of the products: the sums of these are the members above.
+    struct OfProduct {
+        double forward = 0;
+        double again = 0;
+        double of_inputs = 0;   // their gradients
+        double of_weights = 0;  // their gradients
+        OfProduct& operator+=(const OfProduct& other);
+    };
+    using ByProduct = std::map<std::string, OfProduct>;
+    ByProduct by_product{};
     // The part of these that a run with products in FP8 computes so, and the numbers that it
     // quantises for them: of a token, and of all weights in a forward and a backward pass.
     struct InFp8 {
         double products = 0;
         double products_again = 0;
         double products_backward = 0;
+        ByProduct by_product{};
         double numbers = 0;
         double numbers_of_weights = 0;
     };

@@ -3,7 +3,21 @@
 #include "ringshard/plan/devices.hpp"
 #include "ringshard/plan/step_plan.hpp"
 
+#include <string>
+#include <vector>
+
 namespace ringshard::plan {
+
+// A kernel, or several that do the same work, in a step.
+struct TimePart {
+    std::string name;  // "qkv, gradient of weights"
+    std::string sum;   // the name of the sum of StepTime that has these seconds, as JSON has it
+    double seconds = 0;
+    double hidden = 0;  // seconds beside these that overlap with computation
+    // Words that are in the names of its kernels in a profile of a GPU; none of a kernel that has
+    // none of its own.
+    std::vector<std::string> kernels{};
+};
 
 // The time of a step by its parts, in seconds. Communication overlaps with computation as far as
 // that is long enough: weights and gradients with the blocks, keys with attention.
@@ -15,8 +29,9 @@ struct StepTime {
     double optimizer = 0;
     double exposed = 0;  // communication and offloading that do not overlap
     double total = 0;
-    double tokens_per_second = 0;  // of the whole world
-    double utilisation = 0;        // of the device's peak, by the operations of the model
+    double tokens_per_second = 0;   // of the whole world
+    double utilisation = 0;         // of the device's peak, by the operations of the model
+    std::vector<TimePart> parts{};  // of the sums before `total`
 };
 StepTime estimate_seconds(const Question& question, const StepPlan& plan, const Device& device,
                           int64_t ranks_per_node);

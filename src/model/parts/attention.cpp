@@ -226,13 +226,17 @@ at::Tensor Attention::output_backward(const BlockContext& context,
     return is_gated_ ? with_gates(d_qkv, d_gates) : d_qkv;
 }
 
-Operations Attention::operations(ActivationPolicy policy, bool keeps_output) const {
+std::vector<ProductUse> Attention::products(ActivationPolicy policy, bool keeps_output) const {
+    std::vector<ProductUse> all;
+    qkv_projection_.add_products("qkv", !qkv_.is_kept(policy), all);
+    out_.add_products("out", !keeps_output, all);
+    return all;
+}
+
+std::map<attention::Mask, Operations::OfPair> Attention::pairs(ActivationPolicy policy) const {
     // A score and a sum of values, each a multiplication and an addition for an element.
     const double of_pair = 4 * static_cast<double>(heads_.query_heads * heads_.head_dim);
-    return {.products = qkv_projection_.operations() + out_.operations(),
-            .products_again = (qkv_.is_kept(policy) ? 0 : qkv_projection_.operations()) +
-                              (keeps_output ? 0 : out_.operations()),
-            .of_pair = {{mask_, {of_pair, seen_.is_kept(policy) ? 0 : of_pair}}}};
+    return {{mask_, {of_pair, seen_.is_kept(policy) ? 0 : of_pair}}};
 }
 
 }  // namespace ringshard::model

@@ -35,7 +35,10 @@ public:
     void add_project_gradients(const BlockContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& d_rows,
                                const at::Tensor& x) const override;
-    Operations operations(config::ActivationPolicy policy, bool keeps_output) const override;
+    std::vector<ProductUse> products(config::ActivationPolicy policy,
+                                     bool keeps_output) const override;
+    std::map<attention::Mask, Operations::OfPair> pairs(
+        config::ActivationPolicy policy) const override;
     std::vector<const Projection*> projections() const override {
         return {&qkv_projection_, &out_};
     }

@@ -151,8 +151,8 @@ at::Tensor DeltaNet::project_backward(const BlockContext& context,
     return in_.backward(context.projections(), weights, gradients, d_rows, x);
 }
 
-Operations DeltaNet::operations(ActivationPolicy policy, bool keeps_output) const {
-    return path_.operations(policy, in_.operations(), out_.operations(), keeps_output);
+std::vector<ProductUse> DeltaNet::products(ActivationPolicy policy, bool keeps_output) const {
+    return path_.products(policy, in_, out_, keeps_output);
 }
 
 std::vector<const Projection*> DeltaNet::projections() const { return {&in_, &out_}; }

@@ -27,7 +27,8 @@ public:
     at::Tensor project_backward(const BlockContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& d_rows,
                                 const at::Tensor& x) const override;
-    Operations operations(config::ActivationPolicy policy, bool keeps_output) const override;
+    std::vector<ProductUse> products(config::ActivationPolicy policy,
+                                     bool keeps_output) const override;
     std::vector<const Projection*> projections() const override;
 
 private:

@@ -187,14 +187,19 @@ void ExpertMlp::add_inner_gradients(const Rows& rows, const shard::UnitTensors& 
         gate_up_adapter_->add_gradients(adapted(rows), gradients, d_gate_up, d_inner, x);
 }
 
-double ExpertMlp::inner_operations() const {
-    return 4 * static_cast<double>(spec_.intermediate * width_) +
-           (gate_up_adapter_ ? gate_up_adapter_->operations() : 0);
-}
-
-double ExpertMlp::outer_operations() const {
-    return 2 * static_cast<double>(spec_.intermediate * width_) +
-           (down_adapter_ ? down_adapter_->operations() : 0);
+void ExpertMlp::add_products(const MadeAgain& again, std::vector<ProductUse>& products) const {
+    const auto add = [&](const char* name, const WeightUse& use, bool is_made_again,
+                         const std::optional<ExpertAdapter>& adapter) {
+        const double of_row =
+            2 * static_cast<double>(use.shape.out) * static_cast<double>(use.shape.in);
+        products.push_back({name, use.rows_per_token * of_row, is_made_again, use});
+        if (adapter)
+            products.push_back(
+                {"adapters", use.rows_per_token * adapter->operations(), is_made_again});
+    };
+    const std::vector<WeightUse> both = weights();
+    add("experts.gate_up", both[0], again.inner, gate_up_adapter_);
+    add("experts.down", both[1], again.outer, down_adapter_);
 }
 
 std::vector<WeightUse> ExpertMlp::weights() const {

@@ -41,9 +41,8 @@ public:
                              const at::Tensor& d_gate_up, const at::Tensor& d_inner,
                              const at::Tensor& x) const;
 
-    // Of a row and the forward pass.
-    double inner_operations() const;
-    double outer_operations() const;
+    // Of a token, which goes through several experts.
+    void add_products(const MadeAgain& again, std::vector<ProductUse>& products) const;
     std::vector<WeightUse> weights() const;
 
 private:

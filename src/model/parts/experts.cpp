@@ -308,16 +308,12 @@ std::vector<const Projection*> Experts::projections() const {
     return all;
 }
 
-double Experts::inner_operations() const {
-    const double of_shared = (shared_ ? shared_->inner_operations() : 0) +
-                             (shared_gate_ ? shared_gate_->operations() : 0);
-    return of_shared + router_.operations() +
-           static_cast<double>(spec_.per_token) * experts_.inner_operations();
-}
-
-double Experts::outer_operations() const {
-    return (shared_ ? shared_->outer_operations() : 0) +
-           static_cast<double>(spec_.per_token) * experts_.outer_operations();
+void Experts::add_products(const MadeAgain& again, std::vector<ProductUse>& products) const {
+    router_.add_products("router", again.inner, products);
+    products.back().projection = nullptr;  // it is not counted among those in FP8
+    experts_.add_products(again, products);
+    if (shared_) shared_->add_products("shared.", again, products);
+    if (shared_gate_) shared_gate_->add_products("shared.gate", again.inner, products);
 }
 
 std::vector<WeightUse> Experts::other_weights() const {

@@ -71,9 +71,8 @@ public:
     // Adds the choices and probabilities of tokens to those of the pass.
     void count_choices(const RouterContext& routers, const MlpInner& inner) const;
 
-    // Of a token and the forward pass.
-    double inner_operations() const;
-    double outer_operations() const;
+    // As Mlp has it; the router is inner.
+    void add_products(const MadeAgain& again, std::vector<ProductUse>& products) const;
     // Adapters of linear layers exclude routers and experts, which have ExpertAdapter.
     std::vector<const Projection*> projections() const;
     std::vector<WeightUse> other_weights() const;

@@ -109,8 +109,8 @@ at::Tensor Mamba::project_backward(const BlockContext& context, const shard::Uni
     return in_.backward(context.projections(), weights, gradients, d_rows, x);
 }
 
-Operations Mamba::operations(config::ActivationPolicy policy, bool keeps_output) const {
-    return path_.operations(policy, in_.operations(), out_.operations(), keeps_output);
+std::vector<ProductUse> Mamba::products(config::ActivationPolicy policy, bool keeps_output) const {
+    return path_.products(policy, in_, out_, keeps_output);
 }
 
 std::vector<const Projection*> Mamba::projections() const { return {&in_, &out_}; }

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <vector>
 
 #include "../block_context.hpp"
@@ -45,7 +46,12 @@ public:
                                        const at::Tensor&) const {}
 
     // `keeps_output`: the block keeps what it makes of output().
-    virtual Operations operations(config::ActivationPolicy policy, bool keeps_output) const = 0;
+    virtual std::vector<ProductUse> products(config::ActivationPolicy policy,
+                                             bool keeps_output) const = 0;
+    // Returns the operations for a query and a key that it sees, of the passes forward.
+    virtual std::map<attention::Mask, Operations::OfPair> pairs(config::ActivationPolicy) const {
+        return {};
+    }
     virtual std::vector<const Projection*> projections() const = 0;
 
 protected:

@@ -60,9 +60,16 @@ public:
     // It has no router that could be counted.
     void count_choices(const RouterContext&, const MlpInner&) const {}
 
-    // Of a token and the forward pass.
-    double inner_operations() const { return gate_up_.operations(); }
-    double outer_operations() const { return down_.operations(); }
+    // Adds the products, of which the backward pass makes the inner ones or all again.
+    void add_products(const MadeAgain& again, std::vector<ProductUse>& products) const {
+        add_products("", again, products);
+    }
+    // The names begin with `prefix`.
+    void add_products(const std::string& prefix, const MadeAgain& again,
+                      std::vector<ProductUse>& products) const {
+        gate_up_.add_products(prefix + "gate_up", again.inner, products);
+        down_.add_products(prefix + "down", again.outer, products);
+    }
     std::vector<const Projection*> projections() const { return {&gate_up_, &down_}; }
     std::vector<WeightUse> other_weights() const { return {}; }
 

@@ -223,6 +223,19 @@ void Projection::add_base_gradients(const ProjectionContext& context,
     if (of_bias == BiasGradient::is_missing) add_bias_gradients(gradients, dy);
 }
 
+void Projection::add_products(const std::string& name, bool is_made_again,
+                              std::vector<ProductUse>& products) const {
+    const double of_weight = 2 * static_cast<double>(shape_.out) * static_cast<double>(shape_.in);
+    products.push_back({name, of_weight, is_made_again, WeightUse{shape_, weight_}, this});
+    if (low_ranks_.empty()) return;
+    products.push_back({"adapters",
+                        most_of_adapters(&LowRank::operations),
+                        is_made_again,
+                        {},
+                        nullptr,
+                        most_of_adapters(&LowRank::more_operations_backward)});
+}
+
 void Projection::add_biases(shard::UnitLayout& unit, const ProjectionSpec& spec) {
     if (!spec.has_biases_apart) {
         biases_ = {{unit.add(biases_of(spec.layers)), shape_.out}};

@@ -21,6 +21,25 @@ struct WeightUse {
     double rows_per_token = 1;
 };
 
+class Projection;
+
+// One of the products of a block, of a token. Products that share a name are summed.
+struct ProductUse {
+    std::string name;
+    double operations;   // of the forward pass
+    bool is_made_again;  // in the backward pass
+    // Nothing where no weight of a matrix has a gradient: the backward pass is of the inputs alone.
+    std::optional<WeightUse> weight{};
+    const Projection* projection = nullptr;  // whose product may be in FP8
+    double more_backward = 0;                // beyond two for each of the forward pass
+};
+
+// Says which products of an MLP the backward pass makes again.
+struct MadeAgain {
+    bool inner;  // before the activation
+    bool outer;  // behind it
+};
+
 // Says if the pass that made dy has added the gradient of the bias already.
 enum class BiasGradient { is_missing, is_added };
 
@@ -53,15 +72,9 @@ public:
     // Returns true if the halves cost no more than the whole, which shares products of adapters.
     bool splits_backward() const { return low_ranks_.empty(); }
 
-    // Of a token and the forward pass.
-    double operations() const {
-        return 2 * static_cast<double>(shape_.out) * static_cast<double>(shape_.in) +
-               most_of_adapters(&LowRank::operations);
-    }
-    // Of a token, those of the backward pass beyond two for each of the forward pass.
-    double more_operations_backward() const {
-        return most_of_adapters(&LowRank::more_operations_backward);
-    }
+    // Adds the product with the weight under this name, and those of adapters.
+    void add_products(const std::string& name, bool is_made_again,
+                      std::vector<ProductUse>& products) const;
     const WeightShape& shape() const { return shape_; }
     shard::ParameterId weight() const { return weight_; }
 

@@ -42,8 +42,8 @@ at::Tensor StatePath::backward(const BlockContext& context, const at::Tensor& mi
         d_read.view(saved[read_].sizes()), gradients, context.plan);
 }
 
-Operations StatePath::operations(ActivationPolicy policy, double in, double out,
-                                 bool keeps_output) const {
+std::vector<ProductUse> StatePath::products(ActivationPolicy policy, const Projection& in,
+                                            const Projection& out, bool keeps_output) const {
     // For one token and value head: the products of a chunk with its keys, its values and its
     // state.
     const auto heads = static_cast<double>(sizes_.value_heads);
@@ -54,9 +54,13 @@ Operations StatePath::operations(ActivationPolicy policy, double in, double out,
                                              : heads * (chunk * (6 * dk + 4 * dv) + 6 * dk * dv);
     constexpr double taps = attention::rows_before + 1;
     const double conv = 2.0 * taps * static_cast<double>(sizes_.convolved());
-    return {.products = in + rule + conv + out,
-            .products_again = (rows_.is_kept(policy) ? 0 : in) +
-                              (read_.is_kept(policy) ? 0 : rule + conv) + (keeps_output ? 0 : out)};
+    const bool is_read_again = !read_.is_kept(policy);
+    std::vector<ProductUse> all;
+    in.add_products("in", !rows_.is_kept(policy), all);
+    all.push_back({"convolution", conv, is_read_again});
+    all.push_back({"states", rule, is_read_again});
+    out.add_products("out", !keeps_output, all);
+    return all;
 }
 
 }  // namespace ringshard::model

@@ -2,8 +2,8 @@
 
 #include "../block_context.hpp"
 #include "../saved.hpp"
+#include "projection.hpp"
 #include "ringshard/attention/sequence_delta.hpp"
-#include "ringshard/model/operations.hpp"
 
 namespace ringshard::model {
 
@@ -30,9 +30,9 @@ public:
                         const attention::DeltaWeights& gradients, const at::Tensor& d_read,
                         const Saved& saved) const;
 
-    // Returns the operations of a layer; `in` and `out` are those of its projections.
-    Operations operations(config::ActivationPolicy policy, double in, double out,
-                          bool keeps_output) const;
+    // Returns the products of a layer, those of its projections among them.
+    std::vector<ProductUse> products(config::ActivationPolicy policy, const Projection& in,
+                                     const Projection& out, bool keeps_output) const;
 
 private:
     attention::DeltaSizes sizes_;

@@ -41,7 +41,7 @@ RINGSHARD_BOTH float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 
 // A team for each row.
 template <class T>
-struct Forward {
+struct ConvForward {
     Rows<T> rows;
 
 #pragma nv_exec_check_disable
@@ -151,7 +151,7 @@ int64_t num_conv_ranges(int64_t rows) { return (rows + rows_per_range - 1) / row
 void causal_conv(const Queue& queue, const CausalConv& work) {
     with_type(work.type, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        run<256>(queue, work.rows, Forward<T>{{work}});
+        run<256>(queue, work.rows, ConvForward<T>{{work}});
     });
 }
 

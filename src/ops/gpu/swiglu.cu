@@ -10,7 +10,7 @@ namespace {
 RINGSHARD_BOTH float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 
 template <class T, int n>
-struct Forward {
+struct SwiGluForward {
     SwiGlu work;
 
 #pragma nv_exec_check_disable
@@ -29,7 +29,7 @@ struct Forward {
 };
 
 template <class T, int n>
-struct Backward {
+struct SwiGluBackward {
     SwiGlu work;
 
 #pragma nv_exec_check_disable
@@ -64,7 +64,7 @@ void swiglu(const Queue& queue, const SwiGlu& work) {
         work.type, work.width,
         [&](auto* type, auto size) {
             using T = std::remove_pointer_t<decltype(type)>;
-            run<256>(queue, work.rows, Forward<T, decltype(size)::value>{work});
+            run<256>(queue, work.rows, SwiGluForward<T, decltype(size)::value>{work});
         },
         work.gate_up, work.product);
 }
@@ -74,7 +74,7 @@ void swiglu_backward(const Queue& queue, const SwiGlu& work) {
         work.type, work.width,
         [&](auto* type, auto size) {
             using T = std::remove_pointer_t<decltype(type)>;
-            run<256>(queue, work.rows, Backward<T, decltype(size)::value>{work});
+            run<256>(queue, work.rows, SwiGluBackward<T, decltype(size)::value>{work});
         },
         work.gate_up, work.product);
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 
+#include "json_number.hpp"
 #include "local_attention.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/text.hpp"
@@ -69,8 +70,8 @@ private:
     static void print(const char* table, const std::string& shape, const char* what, double seconds,
                       const char* unit, double amount) {
         std::cout << "{\"table\": \"" << table << "\", \"shape\": \"" << shape << "\", \"what\": \""
-                  << what << "\", \"microseconds\": " << seconds * 1e6 << ", \"" << unit
-                  << "\": " << amount / seconds << "}" << std::endl;
+                  << what << "\", \"microseconds\": " << json_number(seconds * 1e6) << ", \""
+                  << unit << "\": " << json_number(amount / seconds) << "}" << std::endl;
     }
     void attention_of(const std::string& shape, const std::vector<int64_t>& starts, int64_t tokens,
                       const attention::HeadCounts& heads) const;

@@ -24,6 +24,7 @@
 #include <numeric>
 #include <random>
 
+#include "json_number.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
@@ -268,10 +269,10 @@ int main(int argc, char** argv) {
               << ", \"layers\": " << spec.blocks.size() << ", \"steps\": " << seconds.size()
               << ", \"seconds\": " << median
               << ", \"tokens_per_second\": " << static_cast<double>(wish.tokens_per_step()) / median
-              << ", \"tflops\": " << steps.back().operations / median / 1e12
-              << ", \"first_loss\": " << steps.front().loss
-              << ", \"first_grad_norm\": " << steps.front().grad_norm
-              << ", \"loss\": " << steps.back().loss
+              << ", \"tflops\": " << json_number(steps.back().operations / median / 1e12)
+              << ", \"first_loss\": " << json_number(steps.front().loss)
+              << ", \"first_grad_norm\": " << json_number(steps.front().grad_norm)
+              << ", \"loss\": " << json_number(steps.back().loss)
               << ", \"attention\": " << quoted(join({operators.begin(), operators.end()}, " and "))
               << ", \"peak_tensors\": " << memory.tensors
               << ", \"peak_allocator\": " << memory.process << ", \"driver\": " << memory.driver

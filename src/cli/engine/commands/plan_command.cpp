@@ -9,6 +9,7 @@
 #include "checkpoint_as_model.hpp"
 #include "plan_answers.hpp"
 #include "plan_curves.hpp"
+#include "plan_parts.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
@@ -131,6 +132,7 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << ", loss " << time.loss << ", optimizer " << time.optimizer
               << ", waiting for others " << time.exposed << "), " << time.tokens_per_second
               << " tokens/s, " << 100 * time.utilisation << " % of the peak\n";
+    if (context.args.shows_parts) print_parts(time);
     if (plan.scratch_bytes > 0)
         std::cout << "in files of a node: " << bytes(ranks_per_node * plan.scratch_bytes) << '\n';
     std::cout << device.name << " has " << human_bytes(device.memory_bytes) << " for tensors: "
@@ -208,6 +210,7 @@ int tell_answer(const Planner& planner, const PlanContext& context, const Planne
     if (context.args.as_json) {
         ordered_json json = to_json(answer);
         json["passed_bytes"] = model.passed_bytes;
+        if (context.args.shows_parts) json["step_parts"] = parts_as_json(answer.seconds);
         if (uneven) json["peak_bytes_if_uneven"] = *uneven;
         if (end) json["longer_is_short_of"] = end->of;
         std::cout << json.dump(2) << '\n';

@@ -12,7 +12,7 @@ Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
             ExitCode::usage,
             format_text("{}; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--interconnect "
                         "LINK+NETWORK] [--documents N] [--longest] [--suggest] [--curves FOLDER] "
-                        "[--show_device] [--json] and the flags of training",
+                        "[--show_device] [--parts] [--json] and the flags of training",
                         what)};
     };
     for (OwnFlags flag(flags); flag.next();) {
@@ -20,6 +20,8 @@ Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
             args.as_json = true;
         } else if (flag.name == "--longest") {
             args.finds_longest = true;
+        } else if (flag.name == "--parts") {
+            args.shows_parts = true;
         } else if (flag.name == "--show_device") {
             args.shows_device = true;
         } else if (flag.name == "--suggest") {
@@ -44,6 +46,8 @@ Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
     }
     if (args.finds_longest + args.suggests + !args.curves.empty() > 1)
         return usage("--longest, --suggest and --curves are questions of their own: ask one");
+    if (args.shows_parts && (args.suggests || !args.curves.empty()))
+        return usage("--parts is of one step: leave --suggest and --curves out");
     if (args.nodes && args.world % *args.nodes != 0)
         return Failure{ExitCode::settings,
                        format_text("nodes = {}: {} ranks do not divide over so many nodes",

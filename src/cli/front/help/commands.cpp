@@ -48,6 +48,7 @@ Command plan() {
              {"--longest", "", "Find the longest row that fits."},
              {"--suggest", "", "Compare layouts, the best first."},
              {"--curves", "FOLDER", "The same on more ranks, for plot --plan."},
+             {"--parts", "", "The time of a step, kernel by kernel."},
              {"--show_device", "", "Prints the figures of the device."},
              {"--json", "", "For machines."}},
             {"model_name_or_path", "profile", "max_length"}};
