@@ -233,7 +233,9 @@ public:
             complain({"activation_policy", "gradient_checkpointing"},
                      "checkpointing means a policy of all_but_gate_up, attention or input, and no "
                      "checkpointing means all or everything; leave one out");
-        if (how < whether) training.activation_policy.reset();
+        if (how >= whether) return;
+        training.activation_policy.reset();
+        settings_.given.erase("activation_policy");  // the other ranks read what was given
     }
 
     void check_automatic_policy() {

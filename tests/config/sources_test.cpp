@@ -141,6 +141,14 @@ BOOST_AUTO_TEST_CASE(settings_travel_between_ranks) {
     const config::Settings second = config::Settings::from_text(first.settings.to_text(), table);
     BOOST_TEST(config::print_yaml(second, table) == config::print_yaml(first.settings, table));
     BOOST_TEST(config::print_json(second, table) == config::print_json(first.settings, table));
+    // A weaker source named a policy; the other ranks do not take it either.
+    const config::Settings mine =
+        resolve({"--gradient_checkpointing", "false"}, {{"RINGSHARD_ACTIVATION_POLICY", "auto"}})
+            .settings;
+    const config::Settings theirs = config::Settings::from_text(mine.to_text(), table);
+    BOOST_TEST(mine.values.training.activations_kept().keeps_everything());
+    BOOST_TEST(
+        (theirs.values.training.activations_kept() == mine.values.training.activations_kept()));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
