@@ -86,7 +86,7 @@ void add_rounding_to_fp8(const model::Operations::InFp8& in_fp8, config::Fp8Reci
                      "rows",
                      all_bytes / device.bf16.row_bytes,
                      0,
-                     {"Quantize", "FindLargest"}});
+                     {"Quantize", "FindLargest", "RaiseMaximum"}});
 }
 
 int64_t widths_of(const model::ExpertsSpec& experts) {
