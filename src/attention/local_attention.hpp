@@ -84,6 +84,9 @@ Attend attend;
 AttendBackward attend_backward;
 decltype(attention::operators_of) operators_of;
 std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device);
+// Cuts documents from this length on, and not from that of the device on.
+std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device,
+                                             int64_t cuts_from);
 }  // namespace cuda
 namespace meta {
 Attend attend;

@@ -10,9 +10,9 @@
 
 #include "local_attention.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/head_gradients.hpp"
 #include "ringshard/ops/merge_attention.hpp"
-#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/plain_attention.hpp"
 #include "tile_pack.hpp"
 
@@ -56,13 +56,17 @@ struct Input {
 
     double scale() const { return form.scale_of(q.size(3)); }
     const ops::Band& band() const { return pack.group.first.band; }
-    bool is_causal() const { return band() == ops::causal; }
+    // FlashAttention-2 lets the last query see every key; cuDNN gets squares alone.
+    bool is_causal() const {
+        return band() == ops::causal || is_causal_at_the_end(pack.group.first);
+    }
+    bool has_window() const { return band() != ops::every_key && !is_causal(); }
     // The window of FlashAttention-2, which it counts on both sides of a token.
     std::optional<int64_t> window_left() const {
-        return ops::is_common(band()) ? std::nullopt : std::optional(band().back);
+        return has_window() ? std::optional(band().back) : std::nullopt;
     }
     std::optional<int64_t> window_right() const {
-        return ops::is_common(band()) ? std::nullopt : std::optional(band().ahead);
+        return has_window() ? std::optional(band().ahead) : std::nullopt;
     }
 };
 
@@ -261,16 +265,25 @@ bool has_all_rows(const TilePack& pack, int64_t rows) {
 
 std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const HeadForm& form,
                                    at::Device device) {
+    const GpuTraits gpu = traits_of(device);
     std::set<std::string> names;
     for (const std::vector<Tile>& tiles : plan.steps)
-        for (const TilePack& pack : pack_tiles(tiles))
-            names.insert(to_text(choose_kernel(pack, type, form, traits_of(device))));
+        for (const TilePack& pack : pack_tiles(tiles, cuts_from(gpu))) {
+            names.insert(to_text(choose_kernel(pack, type, form, gpu)));
+            if (pack.behind)
+                names.insert(to_text(choose_kernel(call_behind(pack), type, form, gpu)));
+        }
     return names;
 }
 
 std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device) {
+    return prepare(tiles, device, cuts_from(traits_of(device)));
+}
+
+std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device,
+                                             int64_t cuts_from) {
     auto prepared = std::make_shared<PreparedTiles>();
-    for (TilePack& pack : pack_tiles(tiles)) {
+    for (TilePack& pack : pack_tiles(tiles, cuts_from)) {
         TileStarts starts;
         if (pack.is_ragged())
             starts = {ops::on_device(pack.q_starts, device), ops::on_device(pack.k_starts, device)};
@@ -279,44 +292,71 @@ std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::De
     return prepared;
 }
 
+namespace {
+
+void attend_call(const Heads& heads, const TilePack& pack, const TileStarts& starts, Into into,
+                 Partial& partial) {
+    const AttentionKernel kernel =
+        choose_kernel(pack, heads.q.scalar_type(), form_of(heads), traits_of(heads.q.device()));
+    const SeenKeys seen = forward(kernel, input_of(heads, pack, starts));
+    const SeenKeys place{queries(partial.out, pack), queries(partial.lse, pack)};
+    if (into == Into::sums) return ops::merge_attention(place, seen);
+    place.lse.copy_(seen.lse);
+    if (has_all_rows(pack, partial.out.size(0)) && seen.out.is_contiguous() &&
+        seen.out.scalar_type() == partial.out.scalar_type())
+        partial.out = seen.out.flatten(0, 1);
+    else
+        place.out.copy_(seen.out);
+}
+
+HeadGradients gradients_of_call(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                                const TilePack& pack, const TileStarts& starts) {
+    const at::ScalarType type = heads.q.scalar_type();
+    const AttentionKernel kernel =
+        choose_kernel(pack, type, form_of(heads), traits_of(heads.q.device()));
+    return backward(kernel, input_of(heads, pack, starts), queries(d_out, pack),
+                    {queries(whole.out, pack).to(type), queries(whole.lse, pack)});
+}
+
+void put_gradients(const HeadGradients& gradients, const HeadGradients& more, const TilePack& pack,
+                   Into into) {
+    if (gradients.rows.defined()) return finish_rows(gradients, more, pack);
+    put(queries(gradients.dq, pack), more.dq, into);
+    put(keys(gradients.dk, pack), more.dk, into);
+    put(keys(gradients.dv, pack), more.dv, into);
+}
+
+}  // namespace
+
 void attend(const Heads& heads, const StepTiles& step, Into into, Partial& partial) {
-    const GpuTraits gpu = traits_of(heads.q.device());
     const auto calls = calls_of(step, heads.q.device());
     for (const auto& [pack, starts] : calls->calls) {
-        const AttentionKernel kernel =
-            choose_kernel(pack, heads.q.scalar_type(), form_of(heads), gpu);
-        const SeenKeys seen = forward(kernel, input_of(heads, pack, starts));
-        const SeenKeys place{queries(partial.out, pack), queries(partial.lse, pack)};
-        if (into == Into::sums) {
-            ops::merge_attention(place, seen);
-            continue;
-        }
-        place.lse.copy_(seen.lse);
-        if (has_all_rows(pack, partial.out.size(0)) && seen.out.is_contiguous() &&
-            seen.out.scalar_type() == partial.out.scalar_type())
-            partial.out = seen.out.flatten(0, 1);
-        else
-            place.out.copy_(seen.out);
+        attend_call(heads, pack, starts, into, partial);
+        if (pack.behind) attend_call(heads, call_behind(pack), {}, into, partial);
     }
 }
 
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
                      const StepTiles& step, Into into, const HeadGradients& gradients) {
-    const GpuTraits gpu = traits_of(heads.q.device());
-    const at::ScalarType type = heads.q.scalar_type();
     const auto calls = calls_of(step, heads.q.device());
     for (const auto& [pack, starts] : calls->calls) {
-        const AttentionKernel kernel = choose_kernel(pack, type, form_of(heads), gpu);
-        const HeadGradients more =
-            backward(kernel, input_of(heads, pack, starts), queries(d_out, pack),
-                     {queries(whole.out, pack).to(type), queries(whole.lse, pack)});
-        if (gradients.rows.defined()) {
-            finish_rows(gradients, more, pack);
+        if (!pack.behind) {
+            put_gradients(gradients, gradients_of_call(d_out, heads, whole, pack, starts), pack,
+                          into);
             continue;
         }
-        put(queries(gradients.dq, pack), more.dq, into);
-        put(keys(gradients.dk, pack), more.dk, into);
-        put(keys(gradients.dv, pack), more.dv, into);
+        // Both calls see the first keys of the document.
+        const HeadGradients behind = gradients_of_call(d_out, heads, whole, call_behind(pack), {});
+        const HeadGradients first = gradients_of_call(d_out, heads, whole, pack, starts);
+        const int64_t length = pack.longest_k;
+        const int64_t rest = pack.behind->num_q;
+        first.dk.add_(behind.dk.narrow(1, 0, length));
+        first.dv.add_(behind.dv.narrow(1, 0, length));
+        put_gradients(gradients, first, pack, into);
+        put_gradients(
+            gradients,
+            {behind.dq, behind.dk.narrow(1, length, rest), behind.dv.narrow(1, length, rest)},
+            tokens_behind(pack), into);
     }
 }
 

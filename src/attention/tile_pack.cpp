@@ -1,6 +1,7 @@
 #include "tile_pack.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
@@ -89,20 +90,44 @@ TilePack pack_of(std::span<const Tile> neighbours) {
 // Among tiles of other lengths a large one has a call of its own: FlashAttention-2 would launch as
 // many blocks for each of the others as the longest needs, and cuDNN, which takes no lengths, is
 // about twice as fast on it.
-bool is_large(const Tile& tile) {
+bool is_large(const Tile& tile, int64_t cuts_from) {
     constexpr int64_t pairs = int64_t{8192} * 8192;
-    return tile.num_q * tile.num_k >= pairs;
+    return tile.num_q * tile.num_k >= pairs || std::min(tile.num_q, tile.num_k) >= cuts_from;
 }
 
-void add_packs(std::span<const Tile> neighbours, std::vector<TilePack>& packs) {
-    if (group_tiles(neighbours).size() == 1) return packs.push_back(pack_of(neighbours));
+int64_t length_with_a_plan(int64_t length) {
+    const auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(length)) / 8);
+    return length / step * step;
+}
+
+void cut(TilePack& pack) {
+    Tile& tile = pack.group.first;
+    const int64_t length = length_with_a_plan(tile.num_q);
+    if (length == tile.num_q) return;
+    pack.behind = Tile{tile.q + length, tile.k, tile.num_q - length, tile.num_k, {.ahead = length}};
+    tile.num_q = tile.num_k = length;
+    pack.longest_q = pack.longest_k = length;
+}
+
+bool is_cut(const TilePack& pack, int64_t cuts_from) {
+    const Tile& tile = pack.group.first;
+    return !pack.is_ragged() && pack.group.count == 1 && tile.num_q >= cuts_from &&
+           tile.num_q == tile.num_k && tile.band == ops::causal;
+}
+
+void add_packs(std::span<const Tile> neighbours, int64_t cuts_from, std::vector<TilePack>& packs) {
+    const auto add = [&](std::span<const Tile> tiles) {
+        TilePack& pack = packs.emplace_back(pack_of(tiles));
+        if (is_cut(pack, cuts_from)) cut(pack);
+    };
+    if (group_tiles(neighbours).size() == 1) return add(neighbours);
     size_t begin = 0;
     const auto end_pack = [&](size_t end) {
-        if (end > begin) packs.push_back(pack_of(neighbours.subspan(begin, end - begin)));
+        if (end > begin) add(neighbours.subspan(begin, end - begin));
         begin = end;
     };
     for (size_t tile = 0; tile < neighbours.size(); ++tile) {
-        if (!is_large(neighbours[tile])) continue;
+        if (!is_large(neighbours[tile], cuts_from)) continue;
         end_pack(tile);
         end_pack(tile + 1);
     }
@@ -111,17 +136,31 @@ void add_packs(std::span<const Tile> neighbours, std::vector<TilePack>& packs) {
 
 }  // namespace
 
-std::vector<TilePack> pack_tiles(std::span<const Tile> tiles) {
+std::vector<TilePack> pack_tiles(std::span<const Tile> tiles, int64_t cuts_from) {
     std::vector<TilePack> packs;
     for (size_t begin = 0; begin < tiles.size();) {
         SharedBand shared(tiles[begin]);
         size_t end = begin + 1;
         while (end < tiles.size() && follows(tiles[end], tiles[end - 1]) && shared.add(tiles[end]))
             ++end;
-        add_packs(tiles.subspan(begin, end - begin), packs);
+        add_packs(tiles.subspan(begin, end - begin), cuts_from, packs);
         begin = end;
     }
     return packs;
+}
+
+TilePack call_behind(const TilePack& pack) { return equal({pack.behind.value(), 1, 0, 0}); }
+
+TilePack tokens_behind(const TilePack& pack) {
+    Tile tile = pack.behind.value();
+    tile.k += tile.num_k - tile.num_q;
+    tile.num_k = tile.num_q;
+    tile.band = ops::causal;
+    return equal({tile, 1, 0, 0});
+}
+
+bool is_causal_at_the_end(const Tile& tile) {
+    return tile.band.back == ops::Band::unlimited && tile.band.ahead == tile.num_k - tile.num_q;
 }
 
 std::string to_text(AttentionKernel kernel) {
@@ -139,11 +178,20 @@ namespace {
 // themselves where queries and keys are the same.
 bool is_in_flash(const TilePack& pack) {
     const Tile& tile = pack.group.first;
-    return ops::is_common(tile.band) ||
+    return ops::is_common(tile.band) || is_causal_at_the_end(tile) ||
            (tile.band.ahead == 0 && tile.q == tile.k && tile.num_q == tile.num_k);
 }
 
+bool has_fast_cudnn(const GpuTraits& gpu) {
+    return gpu.compute_capability == 9 || gpu.compute_capability == 10;
+}
+
 }  // namespace
+
+int64_t cuts_from(const GpuTraits& gpu) {
+    constexpr int64_t large = 8192;
+    return has_fast_cudnn(gpu) && !gpu.must_be_deterministic ? large : no_cuts;
+}
 
 AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const HeadForm& form,
                               const GpuTraits& gpu) {
@@ -151,10 +199,9 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const H
     const int64_t head_dim = form.head_dim;
     if (form.scores.cap > 0) return AttentionKernel::products;
     if (!has_kernels || head_dim % 8 != 0 || head_dim > 256) return AttentionKernel::products;
-    const bool has_fast_cudnn = gpu.compute_capability == 9 || gpu.compute_capability == 10;
     if (!is_in_flash(pack)) return AttentionKernel::products;
     if (!ops::is_common(pack.group.first.band)) return AttentionKernel::flash;
-    if (!has_fast_cudnn || gpu.must_be_deterministic || pack.is_ragged() || head_dim > 128)
+    if (!has_fast_cudnn(gpu) || gpu.must_be_deterministic || pack.is_ragged() || head_dim > 128)
         return AttentionKernel::flash;
     // On B200, cuDNN 9.19 and 9.20 are reported to give wrong results for fewer than eight key
     // heads (pytorch#193893). Until a B200 has passed attention_on_gpu_test, such models take the
@@ -172,8 +219,8 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const H
     constexpr int64_t at_a_time = 128;
     if (tile.band == ops::every_key && !is_multiple_of(at_a_time)) return AttentionKernel::flash;
     // It makes a plan for every shape that it has not seen, in tenths of a second, and LibTorch
-    // keeps each until the process ends: lengths of rows come again, lengths of documents do not. A
-    // tile this large (64k x 64k) is worth a plan of its own.
+    // keeps each until the process ends: lengths of rows and of documents that are cut come again,
+    // other lengths do not. A tile this large (64k x 64k) is worth a plan of its own.
     constexpr int64_t lengths_of_rows = 64;
     constexpr int64_t worth_a_plan = int64_t{1} << 32;
     return is_multiple_of(lengths_of_rows) || tile.num_q * tile.num_k >= worth_a_plan

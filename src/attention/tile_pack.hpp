@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,12 +22,25 @@ struct TilePack {
     std::vector<int32_t> k_starts{};
     int64_t longest_q = 0;
     int64_t longest_k = 0;
+    // The queries behind a tile of a document that is cut, with all its keys: a further call.
+    std::optional<Tile> behind{};
 
     bool is_ragged() const { return !q_starts.empty(); }
     int64_t num_q() const { return q_starts.back(); }
     int64_t num_k() const { return k_starts.back(); }
 };
-std::vector<TilePack> pack_tiles(std::span<const Tile> tiles);
+// Documents of at least `cuts_from` tokens have calls of their own, and are cut: into a causal tile
+// of one of eight lengths between two powers of two, and the queries behind it. So a kernel that
+// plans each length takes nearly all of them, and has few plans.
+inline constexpr int64_t no_cuts = std::numeric_limits<int64_t>::max();
+std::vector<TilePack> pack_tiles(std::span<const Tile> tiles, int64_t cuts_from = no_cuts);
+
+// The call for the queries behind.
+TilePack call_behind(const TilePack& pack);
+// The tokens behind, as a document of their own: where their gradients belong.
+TilePack tokens_behind(const TilePack& pack);
+// Returns true if the last query sees every key, and each query before it one less.
+bool is_causal_at_the_end(const Tile& tile);
 
 // The operators that compute a pack on a GPU.
 enum class AttentionKernel {
@@ -46,6 +61,8 @@ struct GpuTraits {
     bool must_be_deterministic = false;
 };
 std::string to_text(AttentionKernel kernel);
+// Returns the length from which documents are cut on this GPU.
+int64_t cuts_from(const GpuTraits& gpu);
 AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const HeadForm& form,
                               const GpuTraits& gpu);
 

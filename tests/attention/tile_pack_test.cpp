@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 using namespace ringshard::attention;
 using ringshard::ops::causal;
@@ -72,6 +73,41 @@ BOOST_AUTO_TEST_CASE(a_large_document_among_others_is_a_call_of_its_own) {
     // Rows of one large length stay one call.
     const std::vector<Tile> rows{document(0, 9000), document(9000, 9000)};
     BOOST_TEST(pack_tiles(rows).size() == 1U);
+}
+
+// cuDNN makes a plan for every length: documents are cut to few lengths.
+BOOST_AUTO_TEST_CASE(large_documents_are_cut_where_cudnn_is_fast) {
+    BOOST_TEST(cuts_from(hopper) == 8192);
+    BOOST_TEST(cuts_from(ampere) == no_cuts);
+    BOOST_TEST(cuts_from({9, true}) == no_cuts);
+    const std::vector<Tile> tiles{document(0, 300), document(300, 9'001), document(9'301, 8'191)};
+    const auto packs = pack_tiles(tiles, cuts_from(hopper));
+    BOOST_REQUIRE(packs.size() == 3U);
+    BOOST_TEST((!packs[0].behind && !packs[2].behind));
+    BOOST_TEST((packs[1].group.first == document(300, 8'192)));
+    const Tile behind{8'492, 300, 809, 9'001, {.ahead = 8'192}};
+    BOOST_TEST((packs[1].behind == behind));
+    BOOST_TEST((call_behind(packs[1]).group.first == behind));
+    BOOST_TEST(call_behind(packs[1]).longest_k == 9'001);
+    BOOST_TEST((tokens_behind(packs[1]).group.first == document(8'492, 809)));
+    BOOST_TEST((choose_kernel(packs[1], at::kBFloat16, 128, hopper) == AttentionKernel::cudnn));
+    BOOST_TEST((choose_kernel(call_behind(packs[1]), at::kBFloat16, 128, hopper) ==
+                AttentionKernel::flash));
+    std::set<int64_t> lengths;
+    for (int64_t length = 8'192; length < 16'384; length += 37) {
+        const std::vector<Tile> one{document(0, length)};
+        const TilePack pack = pack_tiles(one, 8'192).front();
+        const int64_t taken = pack.group.first.num_q;
+        BOOST_TEST((pack.behind ? pack.behind->num_q : 0) == length - taken);
+        BOOST_TEST((8 * (length - taken) < length && taken % 64 == 0));
+        lengths.insert(taken);
+    }
+    BOOST_TEST(lengths.size() == 8U);
+    // Rows of one length are a batch, and other masks are not cut.
+    const std::vector<Tile> rows{document(0, 9'000), document(9'000, 9'000)};
+    BOOST_TEST(!pack_tiles(rows, 8'192).front().behind);
+    const std::vector<Tile> all{{0, 9'000, 9'000, 9'000, every_key}};
+    BOOST_TEST(!pack_tiles(all, 8'192).front().behind);
 }
 
 BOOST_AUTO_TEST_CASE(no_dimension_of_rows_has_stride_0) {
