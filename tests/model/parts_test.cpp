@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <deque>
 #include <set>
 
 #include "autograd.hpp"
@@ -133,6 +135,15 @@ void add_masks(const BlockSpec& spec, const std::vector<shard::FlatUnit>& units,
         }
 }
 
+// A buffer of gradients as a step finds it: numbers of an earlier step, here NaN, where a product
+// writes the first values, else zeros.
+at::Tensor old_gradients(const shard::FlatUnit& unit) {
+    at::Tensor flat = at::full({unit.size()}, std::nan(""));
+    for (const shard::Range& range : unit.begun_with_zeros())
+        flat.narrow(0, range.begin, range.size()).zero_();
+    return flat;
+}
+
 void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
            const at::Tensor& dropout_keys = {}, int64_t most_product_elements = 1 << 30) {
     const Setting setting;
@@ -146,10 +157,12 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     BOOST_TEST(units.size() == (frozen == Freeze::nothing ? 1U : 2U) + (has_magnitudes ? 1U : 0U));
     std::vector<shard::UnitTensors::Part> weights;
     std::vector<shard::UnitTensors::Part> gradients;
+    std::deque<std::vector<bool>> unbegun;
     for (const shard::FlatUnit& unit : units) {
         weights.push_back({&unit, at::randn({unit.size()}) * 0.4});
         if (unit.role() == shard::Role::trained)
-            gradients.push_back({&unit, at::zeros({unit.size()})});
+            gradients.push_back({&unit, old_gradients(unit), at::kFloat,
+                                 &unbegun.emplace_back(unit.begun_by_products())});
     }
     const shard::UnitTensors views(weights);
     const at::Tensor x = at::randn({tokens, width});
@@ -171,12 +184,13 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
     block.backward(context, views, shard::UnitTensors(gradients), gradient, std::move(saved));
+    shard::UnitTensors(gradients).begin_all();
 
     Leaves leaves;
     const auto part = [](const at::Tensor& flat, const shard::PlacedTensor& tensor) {
         return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
     };
-    for (const auto& [unit, flat, type, unbegun] : weights)
+    for (const auto& [unit, flat, type, old] : weights)
         for (const shard::PlacedTensor& tensor : unit->tensors())
             leaves[tensor.spec.name] = test::leaf(part(flat, tensor));
     add_masks(spec, units, dropout_keys, leaves);
@@ -187,7 +201,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     constexpr double tolerance = 1e-5;
     BOOST_TEST(test::distance(y, wished) < tolerance);
     BOOST_TEST(test::distance(gradient, input.grad()) < tolerance);
-    for (const auto& [unit, flat, type, unbegun] : gradients)
+    for (const auto& [unit, flat, type, old] : gradients)
         for (const shard::PlacedTensor& tensor : unit->tensors()) {
             BOOST_TEST_INFO_SCOPE(tensor.spec.name);
             const at::Tensor wished_gradient = leaves.at(tensor.spec.name).grad();
