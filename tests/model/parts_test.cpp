@@ -8,6 +8,7 @@
 #include <set>
 
 #include "autograd.hpp"
+#include "model_parts.hpp"
 #include "mpi_test.hpp"
 #include "plain_block.hpp"
 #include "ringshard/base/mix.hpp"
@@ -301,4 +302,21 @@ BOOST_AUTO_TEST_CASE(experts_count_for_the_tokens_that_they_get) {
     const double router = 2 * 24 * 5;
     BOOST_TEST(block.operations(ActivationPolicy::all).products ==
                2 * (24 * 64 + 32 * 24) + router + 2 * 2 * 3 * 24 * 12);
+}
+
+// The head's product begins the gradient of its matrix, which may be the embedding's too; rows of
+// tokens begin no gradient.
+BOOST_AUTO_TEST_CASE(the_product_of_the_head_begins_its_gradient) {
+    for (const bool is_tied : {true, false}) {
+        ModelSpec spec;
+        spec.vocabulary = 10;
+        spec.width = width;
+        spec.tied = is_tied;
+        const ModelParts parts(spec);
+        const auto begins = [&](size_t module, shard::ParameterId id) {
+            return parts.modules[module].groups().at(id.group).begins_with_product;
+        };
+        BOOST_TEST(begins(0, parts.table) == is_tied);
+        BOOST_TEST(begins(is_tied ? 0 : 1, parts.head.projection));
+    }
 }
