@@ -55,14 +55,18 @@ constexpr int most_of_nccl = 16;
 class NcclCommunicator::EventCompletion final : public Completion {
 public:
     EventCompletion(NcclCommunicator& communicator, std::vector<at::Tensor> tensors,
-                    std::shared_ptr<at::cuda::CUDAEvent> end)
-        : communicator_(communicator), tensors_(std::move(tensors)), end_(std::move(end)) {}
-    void wait() override { communicator_.wait_for(*end_); }
+                    std::shared_ptr<at::cuda::CUDAEvent> end, int64_t beside_products)
+        : communicator_(communicator),
+          tensors_(std::move(tensors)),
+          end_(std::move(end)),
+          beside_products_(beside_products) {}
+    void wait() override { communicator_.wait_for(*end_, beside_products_); }
 
 private:
     NcclCommunicator& communicator_;
     std::vector<at::Tensor> tensors_;  // kept alive
     std::shared_ptr<at::cuda::CUDAEvent> end_;
+    int64_t beside_products_;
 };
 
 NcclCommunicator::NcclCommunicator(Group group, at::Device device)
@@ -90,12 +94,15 @@ void NcclCommunicator::connect() {
 
 // cuBLAS's products on Hopper and newer stay on all multiprocessors until they end, so one that
 // begins beside NCCL waits for those that NCCL holds. Between hosts an operation takes about as
-// long as the products that hide it: until a wait for it, products run without NCCL's
+// long as the products that hide it: until a wait for the newest one, products run without NCCL's
 // multiprocessors. Inside a host it is soon over, and they take all.
+bool NcclCommunicator::takes_multiprocessors() const {
+    constexpr int hopper = 9;
+    return spans_hosts_ && at::cuda::getDeviceProperties(device_.index())->major >= hopper;
+}
+
 void NcclCommunicator::leave_multiprocessors(int count) const {
     const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device_.index());
-    constexpr int hopper = 9;
-    if (!spans_hosts_ || gpu.major < hopper) return;
     const int target = count == 0 ? 0 : gpu.multiProcessorCount - count;  // 0: all
     const cublasStatus_t status =
         cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), target);
@@ -103,13 +110,15 @@ void NcclCommunicator::leave_multiprocessors(int count) const {
                     cublasGetStatusString(status));
 }
 
-void NcclCommunicator::wait_for(at::cuda::CUDAEvent& end) {
+void NcclCommunicator::wait_for(at::cuda::CUDAEvent& end, int64_t beside_products) {
     const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device_.index());
     Stall& stall = stalls_.emplace_back();
     stall.begin.record(stream);
     end.block(stream);
     stall.end.record(stream);
-    leave_multiprocessors(0);
+    if (beside_products > 0 &&
+        group_.flight_recorder().beside_products().frees_processors(beside_products))
+        leave_multiprocessors(0);
 }
 
 // The host never waits for NCCL, so the wait of a rank for others is that of its stream.
@@ -164,8 +173,13 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
                     "GPU {}, found before {} {} of group {}: {}. An earlier kernel failed; "
                     "CUDA_LAUNCH_BLOCKING=1 shows which",
                     device_.index(), what, number, name_, cudaGetErrorString(error));
-    leave_multiprocessors(most_of_nccl);
-    return Pending(std::make_unique<EventCompletion>(*this, std::move(tensors), std::move(end)));
+    int64_t beside_products = 0;
+    if (takes_multiprocessors()) {
+        beside_products = group_.flight_recorder().beside_products().begin();
+        leave_multiprocessors(most_of_nccl);
+    }
+    return Pending(std::make_unique<EventCompletion>(*this, std::move(tensors), std::move(end),
+                                                     beside_products));
 }
 
 cudaError_t NcclCommunicator::note_what_has_ended() {

@@ -46,8 +46,10 @@ private:
         at::cuda::CUDAEvent end{cudaEventDefault};
     };
     void connect();  // collective over the group
-    void wait_for(at::cuda::CUDAEvent& end);
+    // beside_products: its number among operations beside products; 0: it is none.
+    void wait_for(at::cuda::CUDAEvent& end, int64_t beside_products);
     void count_stalls();
+    bool takes_multiprocessors() const;
     void leave_multiprocessors(int count) const;
     template <class Enqueue>
     Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);

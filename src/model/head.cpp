@@ -66,7 +66,7 @@ void cap_backward(const ModelSpec& spec, const at::Tensor& d_logits, const at::T
 }  // namespace
 
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
-                                 const HeadViews& gradients, const at::Tensor& x,
+                                 const HeadGradients& gradients, const at::Tensor& x,
                                  const TokenBatch& batch, const HeadWork& work) {
     at::Tensor d_x = at::zeros_like(x);
     at::Tensor token_stats = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
@@ -78,8 +78,10 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                            chunk.token_stats);
         const at::Tensor& d_logits = logits;  // written over
         if (capped.defined()) cap_backward(spec, d_logits, capped);
-        if (weights.bias.defined()) ops::add_bias_gradient(gradients.bias, d_logits);
-        ops::add_weight_gradient(work.gemms, gradients.projection, d_logits, normed.y);
+        if (weights.bias.defined())
+            ops::add_bias_gradient(gradients.unit[*gradients.parameters.bias], d_logits);
+        const auto [d_projection, begins] = gradients.unit.sum(gradients.parameters.projection);
+        ops::add_weight_gradient(work.gemms, d_projection, d_logits, normed.y, begins);
         const at::Tensor d_normed =
             ops::linear_backward_input(work.gemms, d_logits, weights.projection);
         if (spec.logits_multiplier != 1) d_normed.mul_(spec.logits_multiplier);

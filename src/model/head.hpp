@@ -21,7 +21,7 @@ struct HeadParameters {
     std::optional<shard::ParameterId> bias{};
 };
 
-// The weights of the head, or their gradients.
+// The weights of the head.
 struct HeadViews {
     HeadViews(shard::UnitTensors unit, const HeadParameters& parameters);
 
@@ -29,6 +29,11 @@ struct HeadViews {
     const Norm& norm;
     at::Tensor projection;  // [v, w]
     at::Tensor bias;        // [v], or undefined
+};
+
+struct HeadGradients {
+    shard::UnitTensors unit;
+    const HeadParameters& parameters;
 };
 
 struct HeadResult {
@@ -43,7 +48,7 @@ struct HeadWork {
 };
 // Loss and gradients in one pass: gradients of gradient_scale x the sum of losses are added up.
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
-                                 const HeadViews& gradients, const at::Tensor& x,
+                                 const HeadGradients& gradients, const at::Tensor& x,
                                  const TokenBatch& batch, const HeadWork& work);
 
 // The loss alone, for evaluation: [n, ops::stats_per_token].

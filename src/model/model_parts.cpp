@@ -16,7 +16,12 @@ std::string block_prefix(const ModelSpec& spec, size_t block) {
 
 ModelParts::ModelParts(const ModelSpec& spec) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
-    table = embedding.add({{{spec.names.embedding + ".weight", {spec.vocabulary, spec.width}}}});
+    const auto matrix = [&](const std::string& name) {
+        return shard::ParameterGroup{{{name + ".weight", {spec.vocabulary, spec.width}}}};
+    };
+    shard::ParameterGroup of_table = matrix(spec.names.embedding);
+    of_table.begins_with_product = spec.tied;  // with the head's, before the rows of tokens
+    table = embedding.add(std::move(of_table));
     const auto add_head = [&](shard::UnitLayout& unit, shard::ParameterId projection) {
         head.projection = projection;
         head.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm});
@@ -36,7 +41,9 @@ ModelParts::ModelParts(const ModelSpec& spec) {
     }
     if (!spec.tied) {
         shard::UnitLayout& unit = modules.emplace_back("head");
-        add_head(unit, unit.add({{{spec.names.head + ".weight", {spec.vocabulary, spec.width}}}}));
+        shard::ParameterGroup projection = matrix(spec.names.head);
+        projection.begins_with_product = true;
+        add_head(unit, unit.add(std::move(projection)));
     }
     for (shard::UnitLayout& module : modules) module.freeze(spec.frozen);
     for (size_t block = 0; block < blocks.size(); ++block)

@@ -272,7 +272,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
 
     report_phase("loss");
     const HeadViews weights(weights_of(index_.head), parts_->head);
-    const HeadViews gradients(gradients_of(index_.head), parts_->head);
+    const HeadGradients gradients{gradients_of(index_.head), parts_->head};
     const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
                                                     {gemms_, gradient_scale, loss_, chunks_.head});
     x.reset();  // no other part needs it

@@ -112,9 +112,9 @@ at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& d
 
 void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
                                  const at::Tensor& dy, const at::Tensor& x,
-                                 const std::vector<int64_t>& counts) {
+                                 const std::vector<int64_t>& counts, bool begins) {
     if (!d_weights.defined()) return;
-    backend_of(dy).add_grouped_weight_gradient(gemms, d_weights, dy, x, counts);
+    backend_of(dy).add_grouped_weight_gradient(gemms, d_weights, dy, x, counts, begins);
 }
 
 void add_group_biases(const at::Tensor& y, const at::Tensor& biases, const at::Tensor& factors,

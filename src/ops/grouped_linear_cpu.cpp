@@ -75,18 +75,24 @@ at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& d
 
 void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
                                  const at::Tensor& dy, const at::Tensor& x,
-                                 const std::vector<int64_t>& counts) {
+                                 const std::vector<int64_t>& counts, bool begins) {
+    if (begins) begin_empty_groups(d_weights, counts);
     for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
         const at::Tensor sum = d_weights.select(0, group);
         GemmBackend& backend = gemms.backend_of(kind_of(GemmPass::weight_gradient, sum, x));
         const int64_t granule = granule_of(backend, count);
         const int64_t rest = count % granule;
         const int64_t even = count - rest;
-        if (even > 0)
-            backend.add_product(sum, dy.narrow(0, begin, even).t(), x.narrow(0, begin, even));
+        const auto add = [&](const at::Tensor& of_dy, const at::Tensor& of_x, bool writes) {
+            if (writes)
+                backend.write_product(sum, of_dy.t(), of_x);
+            else
+                backend.add_product(sum, of_dy.t(), of_x);
+        };
+        if (even > 0) add(dy.narrow(0, begin, even), x.narrow(0, begin, even), begins);
         if (rest > 0)
-            backend.add_product(sum, padded(dy.narrow(0, begin + even, rest), granule).t(),
-                                padded(x.narrow(0, begin + even, rest), granule));
+            add(padded(dy.narrow(0, begin + even, rest), granule),
+                padded(x.narrow(0, begin + even, rest), granule), begins && even == 0);
     });
 }
 

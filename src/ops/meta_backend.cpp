@@ -112,7 +112,7 @@ at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& d
 
 void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
                                  const at::Tensor& dy, const at::Tensor& x,
-                                 const std::vector<int64_t>& counts) {
+                                 const std::vector<int64_t>& counts, bool) {
     for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
         meta::add_weight_gradient(gemms, d_weights.select(0, group), dy.narrow(0, begin, count),
                                   x.narrow(0, begin, count));

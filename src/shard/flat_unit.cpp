@@ -122,6 +122,7 @@ void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& par
     RINGSHARD_CHECK(count * part.count == whole && kind_of(group) == UpdateKind::decaying,
                     "{}: {} is not of experts in {} equal parts", name_, first.name, part.count);
     PlacedGroup& placed = groups_[g];
+    begun_by_products_[g] = group.begins_with_product;
     if (is_one) {
         const int64_t size = num_elements(first.shape);
         if (part.is_first) {

@@ -107,6 +107,13 @@ class GpuCheck(unittest.TestCase):
         first = results["bench"][0]
         self.assertEqual(first["kernels"][0]["name"], "gemm")
         self.assertEqual(first["mfu_percent"], 50.5)
+        self.assertEqual(first["llmq_mfu_percent"], 46.7)
+        self.assertNotIn("llmq_mfu_percent", results["bench"][-1])
+        measured = {(row["model"], row["policy"], *row["words"]) for row in results["bench"]}
+        self.assertIn(("0.5B", "everything", "timed"), measured)
+        self.assertIn(("1.5B", "everything", "accumulate=2", "timed"), measured)
+        self.assertTrue(outcomes["loss with everything is that of the first"])
+        self.assertTrue(outcomes["loss with all timed is that of the first"])
         self.assertEqual(results["bench"][-1]["model"], "1.5B")
         # The other attention kernel comes to another loss.
         self.assertFalse(outcomes["loss with all deterministic is that of the first"])
@@ -126,8 +133,8 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(check.returncode, 1)
         outcomes = self.outcomes()
         lines = [what for what in outcomes if what.endswith(": a line of JSON")]
-        self.assertEqual(len([what for what in lines if what.startswith("bench ")]), 5)
-        self.assertEqual(len([what for what in lines if what.startswith("loss with ")]), 7)
+        self.assertEqual(len([what for what in lines if what.startswith("bench ")]), 6)
+        self.assertEqual(len([what for what in lines if what.startswith("loss with ")]), 9)
         self.assertFalse(any(outcomes[what] for what in lines))
         self.assertTrue(outcomes["trainer, recorded blocks"])
 

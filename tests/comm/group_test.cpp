@@ -24,6 +24,21 @@ BOOST_AUTO_TEST_CASE(numbers_are_agreed_on) {
     BOOST_TEST(sums[1] == 0.25 * static_cast<double>(size * (size - 1)));
 }
 
+// Products get all multiprocessors of a GPU back when the newest operation of any group is awaited:
+// operations that began before are under way while others are waited for.
+BOOST_AUTO_TEST_CASE(the_newest_operation_frees_multiprocessors) {
+    const comm::Group part = test::world().split(0, "part");
+    comm::OperationsBesideProducts& of_world = test::world().flight_recorder().beside_products();
+    comm::OperationsBesideProducts& of_part = part.flight_recorder().beside_products();
+    const int64_t reduction = of_world.begin();
+    const int64_t gather = of_part.begin();
+    BOOST_TEST(!of_world.frees_processors(reduction));
+    BOOST_TEST(of_part.frees_processors(gather));
+    const int64_t next = of_world.begin();
+    BOOST_TEST(!of_part.frees_processors(gather));
+    BOOST_TEST(of_world.frees_processors(next));
+}
+
 // Sums that round differently in every order of additions.
 BOOST_AUTO_TEST_CASE(a_sum_has_the_same_bits_on_every_rank) {
     const comm::Group& world = test::world();

@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <deque>
 #include <set>
 
 #include "autograd.hpp"
+#include "model_parts.hpp"
 #include "mpi_test.hpp"
 #include "plain_block.hpp"
 #include "ringshard/base/mix.hpp"
@@ -133,6 +136,15 @@ void add_masks(const BlockSpec& spec, const std::vector<shard::FlatUnit>& units,
         }
 }
 
+// A buffer of gradients as a step finds it: numbers of an earlier step, here NaN, where a product
+// writes the first values, else zeros.
+at::Tensor old_gradients(const shard::FlatUnit& unit) {
+    at::Tensor flat = at::full({unit.size()}, std::nan(""));
+    for (const shard::Range& range : unit.begun_with_zeros())
+        flat.narrow(0, range.begin, range.size()).zero_();
+    return flat;
+}
+
 void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
            const at::Tensor& dropout_keys = {}, int64_t most_product_elements = 1 << 30) {
     const Setting setting;
@@ -146,10 +158,12 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     BOOST_TEST(units.size() == (frozen == Freeze::nothing ? 1U : 2U) + (has_magnitudes ? 1U : 0U));
     std::vector<shard::UnitTensors::Part> weights;
     std::vector<shard::UnitTensors::Part> gradients;
+    std::deque<std::vector<bool>> unbegun;
     for (const shard::FlatUnit& unit : units) {
         weights.push_back({&unit, at::randn({unit.size()}) * 0.4});
         if (unit.role() == shard::Role::trained)
-            gradients.push_back({&unit, at::zeros({unit.size()})});
+            gradients.push_back({&unit, old_gradients(unit), at::kFloat,
+                                 &unbegun.emplace_back(unit.begun_by_products())});
     }
     const shard::UnitTensors views(weights);
     const at::Tensor x = at::randn({tokens, width});
@@ -171,12 +185,13 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
     block.backward(context, views, shard::UnitTensors(gradients), gradient, std::move(saved));
+    shard::UnitTensors(gradients).begin_all();
 
     Leaves leaves;
     const auto part = [](const at::Tensor& flat, const shard::PlacedTensor& tensor) {
         return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
     };
-    for (const auto& [unit, flat, type, unbegun] : weights)
+    for (const auto& [unit, flat, type, old] : weights)
         for (const shard::PlacedTensor& tensor : unit->tensors())
             leaves[tensor.spec.name] = test::leaf(part(flat, tensor));
     add_masks(spec, units, dropout_keys, leaves);
@@ -187,7 +202,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     constexpr double tolerance = 1e-5;
     BOOST_TEST(test::distance(y, wished) < tolerance);
     BOOST_TEST(test::distance(gradient, input.grad()) < tolerance);
-    for (const auto& [unit, flat, type, unbegun] : gradients)
+    for (const auto& [unit, flat, type, old] : gradients)
         for (const shard::PlacedTensor& tensor : unit->tensors()) {
             BOOST_TEST_INFO_SCOPE(tensor.spec.name);
             const at::Tensor wished_gradient = leaves.at(tensor.spec.name).grad();
@@ -287,4 +302,21 @@ BOOST_AUTO_TEST_CASE(experts_count_for_the_tokens_that_they_get) {
     const double router = 2 * 24 * 5;
     BOOST_TEST(block.operations(ActivationPolicy::all).products ==
                2 * (24 * 64 + 32 * 24) + router + 2 * 2 * 3 * 24 * 12);
+}
+
+// The head's product begins the gradient of its matrix, which may be the embedding's too; rows of
+// tokens begin no gradient.
+BOOST_AUTO_TEST_CASE(the_product_of_the_head_begins_its_gradient) {
+    for (const bool is_tied : {true, false}) {
+        ModelSpec spec;
+        spec.vocabulary = 10;
+        spec.width = width;
+        spec.tied = is_tied;
+        const ModelParts parts(spec);
+        const auto begins = [&](size_t module, shard::ParameterId id) {
+            return parts.modules[module].groups().at(id.group).begins_with_product;
+        };
+        BOOST_TEST(begins(0, parts.table) == is_tied);
+        BOOST_TEST(begins(is_tied ? 0 : 1, parts.head.projection));
+    }
 }

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
+#include <limits>
 
 #include "autograd.hpp"
 #include "ringshard/ops/grouped_linear.hpp"
@@ -130,6 +131,10 @@ BOOST_AUTO_TEST_CASE(rows_of_a_group_go_through_its_layer) {
         const at::Tensor y = grouped_linear(gemms, x, weights, counts);
         const at::Tensor dx = grouped_linear_backward_input(gemms, dy, weights, counts);
         add_grouped_weight_gradient(gemms, gradient, dy, x, counts);
+        // The first product of a sum writes it: the bits of a sum that begins with 0.
+        const at::Tensor begun = at::full({3, 7, 12}, std::numeric_limits<double>::quiet_NaN());
+        add_grouped_weight_gradient(gemms, begun, dy, x, counts, true);
+        BOOST_TEST(begun.equal(gradient));
         int64_t begin = 0;
         for (int64_t group = 0; group < 3; ++group) {
             const int64_t count = counts[static_cast<size_t>(group)];

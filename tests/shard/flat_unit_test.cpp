@@ -1,6 +1,7 @@
 #include "ringshard/shard/flat_unit.hpp"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <boost/test/unit_test.hpp>
@@ -133,6 +134,42 @@ BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_some_matrices) {
     gradients.begin_all();
     BOOST_TEST(flat.sum().item<double>() == 0);
     BOOST_TEST(!gradients.sum(up).begins);
+}
+
+// Experts that ranks share, and slices of them, are units of their own.
+BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_experts) {
+    for (const bool is_shared : {true, false})
+        for (const bool is_stacked : {true, false}) {
+            BOOST_TEST_INFO_SCOPE((is_shared ? "shared" : "slices")
+                                  << (is_stacked ? ", stacked" : ""));
+            UnitLayout layout("unit");
+            layout.add({{{"norm", {5}}}});
+            std::vector<ringshard::shard::TensorSpec> tensors{{"experts", {4, 6, 3}}};
+            if (!is_stacked) {
+                tensors.clear();
+                for (int64_t expert = 0; expert < 4; ++expert)
+                    tensors.push_back({std::string(1, static_cast<char>('a' + expert)), {6, 3}});
+            }
+            const ParameterId experts = layout.add(
+                {.tensors = tensors, .is_of_experts = true, .begins_with_product = true});
+            int64_t units_of_experts = 0;
+            for (const FlatUnit& unit : layout.finish(2, 0, is_shared ? 2 : 1, is_shared ? 1 : 2)) {
+                if (!unit.holds(experts)) continue;
+                ++units_of_experts;
+                const at::Tensor flat = at::full({unit.section_size()}, 1.0);
+                for (const auto& range : unit.begun_with_zeros())
+                    flat.narrow(0, range.begin, range.size()).zero_();
+                std::vector<bool> unbegun = unit.begun_by_products();
+                const UnitTensors gradients({{&unit, flat, at::kFloat, &unbegun}});
+                const UnitTensors::Sum first = gradients.sum(experts);
+                BOOST_TEST(first.begins);
+                BOOST_TEST(first.numbers.numel() == 2 * 6 * 3);  // of two experts
+                BOOST_TEST(flat.sum().item<double>() == 2 * 6 * 3);
+                first.numbers.zero_();
+                BOOST_TEST(flat.sum().item<double>() == 0);
+            }
+            BOOST_TEST(units_of_experts == (is_shared ? 1 : 2));
+        }
 }
 
 BOOST_AUTO_TEST_CASE(vectors_that_decay_lie_among_the_matrices) {

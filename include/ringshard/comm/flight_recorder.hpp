@@ -96,6 +96,19 @@ private:
     std::function<void()> abort_;
 };
 
+// Numbers the operations that take multiprocessors of a GPU from products, over all groups, in the
+// order in which the training thread begins them.
+class OperationsBesideProducts {
+public:
+    int64_t begin() { return ++newest_; }
+    // Products may take all multiprocessors again once the newest operation is awaited: others that
+    // began before may be under way at any other wait.
+    bool frees_processors(int64_t awaited) const { return awaited == newest_; }
+
+private:
+    int64_t newest_ = 0;
+};
+
 // Records the last operations of every group and the activity of the training thread, for the
 // diagnosis of a stalled job. Thread-safe, except for the waits of the training thread.
 class FlightRecorder : public std::enable_shared_from_this<FlightRecorder> {
@@ -126,6 +139,9 @@ public:
     bool is_main_thread() const { return std::this_thread::get_id() == main_; }
     void add_wait(double seconds) { seconds_waited_ += seconds; }
 
+    // Of the training thread.
+    OperationsBesideProducts& beside_products() { return beside_products_; }
+
 private:
     std::vector<std::shared_ptr<GroupLog>> living_logs() const;
 
@@ -135,6 +151,7 @@ private:
     std::atomic<double> activity_since_ = 0;
     ByteCounter bytes_;
     double seconds_waited_ = 0;  // only the training thread uses it
+    OperationsBesideProducts beside_products_;
     mutable std::mutex mutex_;
     std::vector<std::weak_ptr<GroupLog>> logs_;
     std::vector<std::pair<std::string, int64_t>> opened_;  // name and leader of every log so far

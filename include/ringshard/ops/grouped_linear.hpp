@@ -21,10 +21,10 @@ at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& d
                                          const std::vector<int64_t>& counts);
 
 // d_weights_g += dy^T x, d_weights fp32. Undefined: the weights are frozen, and nothing is
-// computed.
+// computed. begins: writes them instead, zeros for groups without rows.
 void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
                                  const at::Tensor& dy, const at::Tensor& x,
-                                 const std::vector<int64_t>& counts);
+                                 const std::vector<int64_t>& counts, bool begins = false);
 
 // y += bias of the group, times the factor of the row. biases [groups, out]; factors [n, 1], or
 // undefined: 1.

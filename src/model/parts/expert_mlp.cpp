@@ -19,6 +19,7 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     const int64_t out = shape[0] * std::ssize(layers);
     const std::string stacked = format_text("{}.{}", spec.experts, layers.back());
     group.is_of_experts = true;
+    group.begins_with_product = true;
     if (spec.tensors == ExpertTensors::stacked)
         group.tensors = {{stacked, {spec.count, out, shape[1]}}};
     if (spec.tensors == ExpertTensors::turned)
@@ -94,11 +95,12 @@ at::Tensor ExpertMlp::down_of(const shard::UnitTensors& weights) const {
 void ExpertMlp::add_gradient(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
                              shard::ParameterId matrices, const at::Tensor& dy, const at::Tensor& x,
                              const std::vector<int64_t>& counts) const {
-    const at::Tensor sums = by_expert(gradients[matrices], dy.size(1));
+    const auto [numbers, begins] = gradients.sum(matrices);
+    const at::Tensor sums = by_expert(numbers, dy.size(1));
     if (spec_.tensors == ExpertTensors::turned)
-        ops::add_grouped_weight_gradient(gemms, sums, x, dy, counts);
+        ops::add_grouped_weight_gradient(gemms, sums, x, dy, counts, begins);
     else
-        ops::add_grouped_weight_gradient(gemms, sums, dy, x, counts);
+        ops::add_grouped_weight_gradient(gemms, sums, dy, x, counts, begins);
 }
 
 at::Tensor ExpertMlp::activated(const at::Tensor& gate_up) const {

@@ -18,11 +18,16 @@
 #include "ringshard/device/environment.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
+#include "ringshard/ops/causal_conv.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
+#include "ringshard/ops/delta_rule.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/flat.hpp"
 #include "ringshard/ops/fp8.hpp"
+#include "ringshard/ops/head_gradients.hpp"
 #include "ringshard/ops/linear.hpp"
+#include "ringshard/ops/merge_attention.hpp"
+#include "ringshard/ops/product_kernels.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
 #include "ringshard/ops/swiglu.hpp"
@@ -42,6 +47,7 @@ public:
 
     void products() const;
     void rows() const;
+    void states() const;
     void attention() const;
     void copies() const;
 
@@ -73,6 +79,8 @@ private:
                   << what << "\", \"microseconds\": " << json_number(seconds * 1e6) << ", \""
                   << unit << "\": " << json_number(amount / seconds) << "}" << std::endl;
     }
+    void attention_rows(int64_t tokens, int64_t width, const ops::RopeTable& table) const;
+    void timed_products(const ops::LayerProduct& forward) const;
     void attention_of(const std::string& shape, const std::vector<int64_t>& starts, int64_t tokens,
                       const attention::HeadCounts& heads) const;
 
@@ -118,6 +126,11 @@ void Bench::products() const {
         measure("forward", [&] { ops::linear(gemms_, x, weight); });
         measure("input gradient", [&] { ops::linear_backward_input(gemms_, dy, weight); });
         measure("weight gradient", [&] { ops::add_weight_gradient(gemms_, sum, dy, x); });
+        measure("weight gradient, written",
+                [&] { ops::add_weight_gradient(gemms_, sum, dy, x, true); });
+        const at::Tensor addend = random({tokens, out});
+        measure("forward, with an addend", [&] { ops::linear_add(gemms_, x, weight, {}, addend); });
+        timed_products({ops::GemmPass::forward, tokens, out, in});
         if (!ops::fits_fp8(out, in) || device::check_fp8(device_, device::visible_gpus())) continue;
         measure("forward in FP8", [&] { ops::fp8_linear(gemms_, x, weight); });
         measure("input gradient in FP8",
@@ -135,6 +148,88 @@ void Bench::products() const {
             });
         }
     }
+}
+
+// The fastest of the kernels among which a run chooses.
+void Bench::timed_products(const ops::LayerProduct& forward) const {
+    if (!device_.is_cuda()) return;
+    const auto kernels = ops::open_product_kernels(gemms_);
+    for (const ops::GemmPass pass : ops::gemm_passes) {
+        ops::LayerProduct product = forward;
+        product.pass = pass;
+        if (!ops::is_worth_timing(product)) continue;
+        const int64_t count = kernels->count(product);
+        const std::vector<double> seconds = ops::time_kernels(*kernels, product, count);
+        const int64_t fastest = ops::fastest_kernel(seconds);
+        print("products", ops::name_of(product),
+              format_text("kernel {} of {}", fastest, count).c_str(),
+              seconds.at(static_cast<size_t>(fastest)), "tflops",
+              2e-12 * static_cast<double>(product.tokens * product.out * product.in));
+    }
+}
+
+// Rows around attention. The heads are 64 wide, and all of them have keys.
+void Bench::attention_rows(int64_t tokens, int64_t width, const ops::RopeTable& table) const {
+    const int64_t heads = width / 64;
+    const std::string shape = format_text("{} x {} x 64", tokens, heads);
+    const double row = 2e-9 * static_cast<double>(tokens * width);
+    const auto measure = [&](const char* what, double passes, const std::function<void()>& work) {
+        print("rows", shape, what, seconds_of(work), "gb_per_second", passes * row);
+    };
+    const at::Tensor d_heads = random({1, tokens, heads, 64});
+    const at::Tensor rows = random({tokens, 3 * width});
+    const at::Tensor d_bias = random({3 * width}, at::kFloat);
+    // A build without CUDA has separate passes in its place.
+    if constexpr (RINGSHARD_HAS_CUDA)
+        measure("put_head_gradients", 6, [&] {
+            ops::put_head_gradients({d_heads, d_heads, d_heads, rows, 0, tokens, &table, d_bias});
+        });
+    const ops::SeenKeys seen{random({1, tokens, heads, 64}, at::kFloat),
+                             random({1, tokens, heads}, at::kFloat)};
+    const ops::SeenKeys more{d_heads, random({1, tokens, heads}, at::kFloat)};
+    measure("merge_attention", 5, [&] { ops::merge_attention(seen, more); });
+}
+
+// A layer of a gated delta net, of which each stretch is a document.
+void Bench::states() const {
+    const int64_t tokens = scaled(16384);
+    constexpr int64_t key_heads = 16;
+    constexpr int64_t value_heads = 32;
+    const int64_t dim = is_small_ ? 16 : 128;
+    const int64_t columns = (2 * key_heads + value_heads) * dim;
+    std::vector<ops::Stretch> stretches;
+    for (int64_t begin = 0; begin < tokens; begin += 1000)
+        stretches.push_back({begin, std::min<int64_t>(1000, tokens - begin)});
+    const std::string shape =
+        format_text("{} x {}, {} documents", tokens, columns, stretches.size());
+    const double pass = 2e-9 * static_cast<double>(tokens * columns);
+    const auto measure = [&](const char* what, double passes, const std::function<void()>& work) {
+        print("states", shape, what, seconds_of(work), "gb_per_second", passes * pass);
+    };
+    const at::Tensor x = random({tokens, columns});
+    const ops::CausalConv conv{random({columns, 1, 4}), stretches,
+                               random({std::ssize(stretches), 3, columns})};
+    measure("causal_conv", 2, [&] { ops::causal_conv(x, conv); });
+    const at::Tensor dy = random({tokens, columns}, at::kFloat);
+    const at::Tensor dx = random({tokens, columns}, at::kFloat);
+    const at::Tensor d_weight = random({columns, 1, 4}, at::kFloat);
+    measure("causal_conv_backward", 5,
+            [&] { ops::causal_conv_backward(dy, x, conv, dx, d_weight); });
+    const auto heads_of = [&](at::ScalarType type) {
+        return ops::DeltaHeads{random({tokens, key_heads, dim}, type),
+                               random({tokens, key_heads, dim}, type),
+                               random({tokens, value_heads, dim}, type),
+                               -0.1 * random({tokens, value_heads}, at::kFloat).abs(),
+                               random({tokens, value_heads}, at::kFloat).sigmoid()};
+    };
+    const ops::DeltaHeads heads = heads_of(at::kBFloat16);
+    const ops::DeltaHeads gradients = heads_of(at::kFloat);
+    const at::Tensor between = ops::make_between(heads, stretches);
+    const at::Tensor d_out = random({tokens, value_heads, dim});
+    measure("delta_rule", 1.5, [&] { ops::delta_rule(heads, stretches, {{}, {}, between}); });
+    measure("delta_rule_backward", 4.5, [&] {
+        ops::delta_rule_backward(heads, stretches, {{}, {}, between}, d_out, gradients);
+    });
 }
 
 void Bench::rows() const {
@@ -156,6 +251,17 @@ void Bench::rows() const {
         measure("rms_norm", 2, [&] { ops::rms_norm(x, weight, 1e-6); });
         measure("rms_norm_backward", 4,
                 [&] { ops::rms_norm_backward(dy, x, inverse, weight, dx, d_weight); });
+        const at::Tensor over = dy.clone();
+        measure("rms_norm_backward, which writes the rows again", 5,
+                [&] { ops::rms_norm_backward(over, x, inverse, weight, dx, d_weight, true); });
+        measure("add_rms_norm", 4, [&] { ops::add_rms_norm(over, 0.0, x, weight, 1e-6); });
+        const at::Tensor of_head = random({64});
+        const ops::HeadRange heads{0, width / 64};
+        const at::Tensor d_of_head = random({64}, at::kFloat);
+        measure("head_norm", 3, [&] { ops::head_norm(over, heads, of_head, 1e-6); });
+        const ops::HeadsBeforeNorm before = ops::head_norm(over, heads, of_head, 1e-6);
+        measure("head_norm_backward", 3,
+                [&] { ops::head_norm_backward(dx, heads, before, of_head, d_of_head); });
         measure("residual add", 3, [&] { dx.add_(dy); });
         const at::Tensor gate_up = random({tokens, 2 * width});
         measure("swiglu", 3, [&] { ops::swiglu(gate_up); });
@@ -164,6 +270,7 @@ void Bench::rows() const {
             ops::make_rope_table(at::arange(tokens, at::TensorOptions(device_).dtype(at::kLong)),
                                  at::rand({32}, at::TensorOptions(device_)), 1.0);
         measure("rope", 2, [&] { ops::rope(x, width / 64, table, ops::Turn::forward); });
+        attention_rows(tokens, width, table);
         const at::Tensor ids =
             at::randint(1000, {tokens}, at::TensorOptions(device_).dtype(at::kLong));
         const at::Tensor d_table = random({1000, width}, at::kFloat);
@@ -312,5 +419,6 @@ int main(int argc, char** argv) {
     bench.copies();
     bench.products();
     bench.rows();
+    bench.states();
     bench.attention();
 }

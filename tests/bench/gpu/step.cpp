@@ -1,8 +1,8 @@
 // bench_gpu_step CONFIG_JSON ROWS LENGTH POLICY MOMENTS SECONDS [WORD...]: steps of one rank over
 // random tokens with random weights, in bf16 on the first GPU (RINGSHARD_TEST_DEVICE says another
-// device). Prints a line of JSON. POLICY: all, all_but_gate_up, attention or input. MOMENTS: fp32
-// or bf16. It takes three steps at least, and as many as fit into SECONDS; long steps need no
-// others that warm up, so of these it takes two or one. Words:
+// device). Prints a line of JSON. POLICY: everything, all, all_but_gate_up, attention or input.
+// MOMENTS: fp32 or bf16. It takes three steps at least, and as many as fit into SECONDS; long steps
+// need no others that warm up, so of these it takes two or one. Words:
 //
 //   offload        activations go to the host's memory
 //   graphs         blocks are recorded and replayed
@@ -10,6 +10,7 @@
 //   accumulate=N   a step has so many micro-batches of ROWS
 //   packed         a row is one document of five eighths of it and short ones
 //   deterministic  FlashAttention-2 attends, and not cuDNN
+//   timed          kernels of products are chosen by time, as a run in bf16 does
 //   profile        one more step under LibTorch's profiler: the kernels that take most of it
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -24,6 +25,7 @@
 #include <numeric>
 #include <random>
 
+#include "gpu_gemm.hpp"
 #include "json_number.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
@@ -51,6 +53,7 @@ struct Wish {
     int64_t accumulation = 1;
     bool packs = false;
     bool profiles = false;
+    bool times_products = false;
     int64_t tokens_per_step() const { return num_rows * length * accumulation; }
 };
 
@@ -65,8 +68,9 @@ bool read_word(const std::string& word, Wish& wish) {
     wish.records |= word == "graphs";
     wish.packs |= word == "packed";
     wish.profiles |= word == "profile";
+    wish.times_products |= word == "timed";
     return word == "deterministic" || word == "offload" || word == "graphs" || word == "packed" ||
-           word == "profile" || number("layers=", wish.layers) ||
+           word == "profile" || word == "timed" || number("layers=", wish.layers) ||
            number("accumulate=", wish.accumulation);
 }
 
@@ -118,6 +122,7 @@ void draw_weights(shard::Zero& zero) {
 }
 
 config::ActivationPolicy policy_named(std::string_view name) {
+    if (name == "everything") return config::ActivationPolicy::everything;
     if (name == "all") return config::ActivationPolicy::all;
     if (name == "all_but_gate_up") return config::ActivationPolicy::all_but_gate_up;
     if (name == "input") return config::ActivationPolicy::input;
@@ -129,7 +134,7 @@ config::ActivationPolicy policy_named(std::string_view name) {
 // it.
 void reserve_activations(offload::HostOffloadStore& offload_store, const model::ModelSpec& spec,
                          config::ActivationPolicy policy, int64_t tokens) {
-    RINGSHARD_CHECK(policy != config::ActivationPolicy::all, "offload what is kept of attention");
+    RINGSHARD_CHECK(policy > config::ActivationPolicy::all, "offload what is kept of attention");
     const auto& [query_heads, key_heads, head_dim] = spec.heads();
     const bool keeps_attention = policy == config::ActivationPolicy::attention;
     const int64_t out_and_lse = keeps_attention ? query_heads * (2 * head_dim + 4) : 0;
@@ -196,6 +201,22 @@ bool is_enough(const std::vector<double>& seconds, double all, double wished) {
     return seconds.size() >= least && all >= wished;
 }
 
+double memory_of(at::Device device) {
+    if (!device.is_cuda()) return 0;
+    return static_cast<double>(
+        device::visible_gpus().at(static_cast<size_t>(device.index())).memory_bytes);
+}
+
+// Returns how many of the products take another kernel than the library's own choice.
+int64_t choose_kernels(const comm::Group& world, const config::Config& config,
+                       const model::ModelSpec& spec, const ops::Gemms& gemms, double memory) {
+    const auto kernels = ops::open_product_kernels(gemms);
+    const cli::GemmTable table =
+        cli::choose_kernels(world, *kernels, cli::products_of_step(config, spec, {}, memory), {});
+    return std::ranges::count_if(table.products,
+                                 [](const auto& product) { return product.second != "0"; });
+}
+
 at::Device wished_device() {
     const char* const wish = std::getenv("RINGSHARD_TEST_DEVICE");
     return at::Device(wish == nullptr ? "cuda:0" : wish);
@@ -217,6 +238,10 @@ int main(int argc, char** argv) {
     Wish wish{.num_rows = std::stoll(argv[2]), .length = std::stoll(argv[3])};
     for (int i = 7; i < argc; ++i)
         if (!read_word(argv[i], wish)) return 64;
+    if (wish.times_products && !device.is_cuda()) {
+        std::cerr << "timed: kernels are chosen by time on a GPU alone\n";
+        return 64;
+    }
     std::unique_ptr<model::Recorder> recorder;
     if (wish.records) recorder = model::make_recorder(device);
     if (wish.layers > 0) spec.blocks.resize(static_cast<size_t>(wish.layers), spec.blocks.front());
@@ -238,10 +263,19 @@ int main(int argc, char** argv) {
                             wish.num_rows * wish.length);
     }
     config.training.activation_policy = policy_named(argv[4]);
+    config.training.mixed_precision = config::Precision::bf16;
+    config.data.max_length = wish.length;
+    const double of_device = memory_of(device);
+    const ops::Gemms gemms = device.is_cuda() ? ops::Gemms() : ops::Gemms::open().value();
+    const int64_t other_kernels =
+        wish.times_products ? choose_kernels(mpi.world(), config, spec, gemms, of_device) : 0;
     train::TrainingStack stack(config, spec, mesh,
-                               {.activations = offload_store.get(), .recorder = recorder.get()});
+                               {.activations = offload_store.get(),
+                                .gemms = &gemms,
+                                .device_memory = of_device,
+                                .recorder = recorder.get()});
     draw_weights(stack.zero);
-    data::Loader loader(rows, data::sampler_options(config, rows, 1), 0, 1);
+    data::Loader loader(rows, data::sampler_options(config, rows, 1), 0, wish.accumulation);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
                            stack.zero, *stack.optimizer);
 
@@ -276,6 +310,7 @@ int main(int argc, char** argv) {
               << ", \"attention\": " << quoted(join({operators.begin(), operators.end()}, " and "))
               << ", \"peak_tensors\": " << memory.tensors
               << ", \"peak_allocator\": " << memory.process << ", \"driver\": " << memory.driver
+              << ", \"other_kernels\": " << other_kernels
               << ", \"host_bytes\": " << (offload_store ? offload_store->bytes() : 0) << kernels
               << "}" << std::endl;
 }

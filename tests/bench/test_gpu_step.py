@@ -1,0 +1,51 @@
+"""bench_gpu_step on the processor: what it says of steps with several micro-batches, and its words."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "gpu"))
+import shapes  # noqa: E402
+
+
+class GpuStep(unittest.TestCase):
+    def setUp(self):
+        self.config = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "config.json"
+        self.config.write_text(json.dumps(shapes.qwen2(64, 128, 2, 4, 2, 512, True)))
+
+    def run_step(self, policy, *words):
+        environment = dict(os.environ, RINGSHARD_TEST_DEVICE="cpu", OMPI_ALLOW_RUN_AS_ROOT="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        return subprocess.run([os.environ["BENCH_GPU_STEP"], self.config, "2", "64", policy, "fp32", "0", *words],
+                              capture_output=True, text=True, env=environment)
+
+    def step(self, policy, *words):
+        result = self.run_step(policy, *words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def test_a_step_has_all_its_micro_batches(self):
+        one, four = self.step("all"), self.step("all", "accumulate=4")
+        self.assertEqual(four["tokens_per_step"], 4 * one["tokens_per_step"])
+        operations = [numbers["tflops"] * numbers["seconds"] for numbers in (one, four)]
+        self.assertAlmostEqual(operations[1] / operations[0], 4, delta=0.001)
+
+    def test_every_policy_has_the_same_loss(self):
+        all_kept = self.step("all")
+        for policy in ("everything", "all_but_gate_up", "attention", "input"):
+            numbers = self.step(policy)
+            self.assertAlmostEqual(numbers["first_loss"], all_kept["first_loss"], delta=1e-3)
+            self.assertEqual(numbers["other_kernels"], 0)
+
+    def test_kernels_are_chosen_by_time_on_a_gpu_alone(self):
+        result = self.run_step("all", "timed")
+        self.assertEqual(result.returncode, 64)
+        self.assertIn("timed: kernels are chosen by time on a GPU alone", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

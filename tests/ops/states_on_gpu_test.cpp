@@ -1,0 +1,78 @@
+// The kernels through which states pass give the same result on a GPU and on the host.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "backends.hpp"
+#include "on_gpu.hpp"
+#include "ringshard/ops/delta_rule.hpp"
+
+using namespace ringshard;
+using namespace ringshard::ops;
+using test::distance;
+using test::has_gpu;
+
+BOOST_AUTO_TEST_SUITE(states_on_gpu, *boost::unit_test::precondition(has_gpu))
+
+BOOST_AUTO_TEST_CASE(convolutions_both_ways) {
+    constexpr int64_t columns = 130;
+    const std::vector<Stretch> stretches{{0, 1}, {1, 2}, {3, 300}, {303, 214}};
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+        const double tolerance = type == at::kFloat ? 1e-5 : 4e-3;
+        const at::Tensor x = at::randn({517, columns}).to(type);
+        const at::Tensor dy = at::randn({517, columns});
+        const at::Tensor weight = at::randn({columns, 1, 4}).to(type);
+        const at::Tensor bias = at::randn({columns}).to(type);
+        const at::Tensor before = at::randn({4, 3, columns}).to(type);
+        const CausalConv host{weight, stretches, before, bias};
+        const CausalConv gpu{weight.cuda(), stretches, before.cuda(), bias.cuda()};
+        BOOST_TEST(distance(cuda::causal_conv(x.cuda(), gpu), cuda::causal_conv(x, host)) <
+                   tolerance);
+        const at::Tensor dx = at::zeros({517, columns});
+        const at::Tensor d_weight = at::ones({columns, 1, 4});
+        const at::Tensor d_bias = at::ones({columns});
+        const at::Tensor gpu_dx = dx.cuda();
+        const at::Tensor gpu_weight = d_weight.cuda();
+        const at::Tensor gpu_bias = d_bias.cuda();
+        const at::Tensor d_before = cuda::causal_conv_backward(dy, x, host, dx, d_weight, d_bias);
+        const at::Tensor gpu_before =
+            cuda::causal_conv_backward(dy.cuda(), x.cuda(), gpu, gpu_dx, gpu_weight, gpu_bias);
+        BOOST_TEST(distance(gpu_before, d_before) < 1e-5);
+        BOOST_TEST(distance(gpu_dx, dx) < 1e-5);
+        BOOST_TEST(distance(gpu_weight, d_weight) < 1e-4);
+        BOOST_TEST(distance(gpu_bias, d_bias) < 1e-4);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(inverses_of_triangles) {
+    const at::Tensor below = (0.1 * at::randn({7, 3, chunk_tokens, chunk_tokens})).tril(-1);
+    BOOST_TEST(distance(cuda::invert_unit_triangles(below.cuda()),
+                        cuda::invert_unit_triangles(below)) < 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(states_from_chunk_to_chunk) {
+    constexpr int64_t chunks = 9;
+    constexpr int64_t heads = 5;
+    constexpr int64_t dk = 32;
+    constexpr int64_t dv = 48;
+    const std::vector<ChunkLayout::Chunks> stretches{{0, 4}, {4, 5}, {5, chunks}};
+    const at::Tensor reader = 0.1 * at::randn({chunks, heads, chunk_tokens, dk});
+    const at::Tensor writer = 0.1 * at::randn({chunks, heads, chunk_tokens, dk});
+    const at::Tensor whole = at::rand({chunks, heads, 1, 1});
+    const at::Tensor values = at::randn({chunks, heads, chunk_tokens, dv});
+    const at::Tensor added = at::randn({chunks, heads, dk, dv});
+    const at::Tensor first = at::randn({3, heads, dk, dv});
+    for (const bool is_backwards : {false, true}) {
+        const at::Tensor more = is_backwards ? added : at::Tensor();
+        const Walk host =
+            cuda::delta_walk({reader, writer, whole, values, more, first, stretches, is_backwards});
+        const Walk gpu = cuda::delta_walk({reader.cuda(), writer.cuda(), whole.cuda(),
+                                           values.cuda(), more.defined() ? more.cuda() : more,
+                                           first.cuda(), stretches, is_backwards});
+        BOOST_TEST(distance(gpu.states, host.states) < 1e-5);
+        BOOST_TEST(distance(gpu.values, host.values) < 1e-5);
+        BOOST_TEST(distance(gpu.last, host.last) < 1e-5);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
