@@ -102,9 +102,7 @@ std::string settings_for(const Answers& answers) {
     yaml +=
         "learning_rate: 2.0e-5\nlr_scheduler_type: cosine\nwarmup_steps: 0.03           # a share "
         "of all steps\n";
-    yaml +=
-        "num_train_epochs: 3\nmixed_precision: bf16\ngradient_checkpointing: true\nlogging_steps: "
-        "10\nsave_steps: 500\n";
+    yaml += "num_train_epochs: 3\nmixed_precision: bf16\nlogging_steps: 10\nsave_steps: 500\n";
     return yaml;
 }
 
