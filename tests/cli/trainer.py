@@ -25,6 +25,7 @@ def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, preexec_fn=None
     command = [TRAINER, *arguments]
     if ranks is None:
         variables.setdefault("OMPI_MCA_ess_singleton_isolated", "1")  # a process alone starts no daemon of Open MPI: a tenth of a second
+        variables.setdefault("OMPI_MCA_orte_create_session_dirs", "0")  # these would all have one folder, and two meet while they make it
     else:
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=timeout * PATIENCE,
