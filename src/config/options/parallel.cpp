@@ -8,7 +8,7 @@ void add_parallel_options(OptionTable& table) {
     group.serve(
         "profile", &ParallelSettings::profile,
         "Built-in profile (single_gpu, multi_gpu, zero1, zero2, zero3, fsdp1, fsdp2, "
-        "context_parallel_2gpu, alst_ulysses_4gpu, multi_node) or an Accelerate YAML file.");
+        "context_parallel_2gpu, alst_ulysses_4gpu, multi_node) or an Accelerate file.");
     group
         .serve("dp_replicate_size", &ParallelSettings::dp_replicate_size,
                "Copies of the model that see different data.")
