@@ -39,7 +39,7 @@ Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType dev
     const double bytes_of_logits = bytes * static_cast<double>(spec.vocabulary);
     if (device != c10::DeviceType::CUDA) {
         constexpr double logits_on_cpu = 64 << 20;
-        return {.head = fitting(logits_on_cpu, bytes_of_logits, 256, 2048)};
+        return {.head = fitting(logits_on_cpu, bytes_of_logits, 256, 1024)};
     }
     constexpr int64_t rows_of_expert = 512;
     const int64_t most_of_head = most_in_product(spec);
