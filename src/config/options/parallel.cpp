@@ -5,10 +5,9 @@ namespace ringshard::config {
 
 void add_parallel_options(OptionTable& table) {
     OptionGroup group(table, "Parallelism", &Config::parallel);
-    group.serve(
-        "profile", &ParallelSettings::profile,
-        "Built-in profile (single_gpu, multi_gpu, zero1, zero2, zero3, fsdp1, fsdp2, "
-        "context_parallel_2gpu, alst_ulysses_4gpu, multi_node) or an Accelerate file.");
+    group.serve("profile", &ParallelSettings::profile,
+                "Built-in profile (single_gpu, multi_gpu, zero1, zero2, zero3, fsdp1, fsdp2, "
+                "context_parallel_2gpu, alst_ulysses_4gpu, multi_node) or an Accelerate file.");
     group
         .serve("dp_replicate_size", &ParallelSettings::dp_replicate_size,
                "Copies of the model that see different data.")
