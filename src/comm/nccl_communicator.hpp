@@ -46,7 +46,7 @@ private:
         at::cuda::CUDAEvent end{cudaEventDefault};
     };
     void connect();  // collective over the group
-    // beside_products: its number among operations beside products; 0: it is none.
+    // beside_products: the number that an operation beside products got; 0 for any other one.
     void wait_for(at::cuda::CUDAEvent& end, int64_t beside_products);
     void count_stalls();
     bool takes_multiprocessors() const;
