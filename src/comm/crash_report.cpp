@@ -3,6 +3,8 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <thread>
@@ -75,6 +78,19 @@ void print_cause(const std::string& who, const char* cause) {
     put(STDERR_FILENO, "\n");
 }
 
+// A launcher that sees a rank fail may end before it has read what that rank wrote last. Waits
+// until the pipe to it is empty, five seconds at most. A signal handler may call this.
+void wait_until_launcher_has_read() {
+    constexpr timespec pause{0, 2'000'000};
+    struct stat kind {};
+    if (fstat(STDERR_FILENO, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
+    int unread = 0;
+    for (int tries = 0; tries < 2500; ++tries) {
+        if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+        nanosleep(&pause, nullptr);
+    }
+}
+
 void on_fatal_signal(int number) {
     if (!is_reported.test_and_set()) {
         const char* name = sigabbrev_np(number);
@@ -88,6 +104,7 @@ void on_fatal_signal(int number) {
         put(STDERR_FILENO, cause.data());
         put(STDERR_FILENO, scene.file.c_str());
         put(STDERR_FILENO, "\n");
+        wait_until_launcher_has_read();
     }
     std::signal(number, SIG_DFL);
     std::raise(number);  // delivered when this handler returns
@@ -135,6 +152,7 @@ void claim_report(const Failure& cause) {
     // The watchdog may end a job while another thread still fills the scene.
     print_cause(is_set ? scene.who : describe_this_process(), cause.message.c_str());
     std::fflush(nullptr);
+    wait_until_launcher_has_read();
     // MPI_Abort may hang; this process exits after ten seconds in any case.
     std::thread([code = number(cause.code)] {
         std::this_thread::sleep_for(std::chrono::seconds(10));

@@ -23,6 +23,18 @@ class Beside(SavesTest):
         with open(os.path.join(self.output, "attempt-1", "crash-rank1.txt")) as file:
             self.assertIn("cause: RINGSHARD_FAULT asked for this", file.read())
 
+    def test_a_rank_that_fails_stays_until_its_message_is_read(self):
+        """mpirun ends when a rank aborts, and may then leave unread what that rank wrote last."""
+        process = self.start("train", *COMMON, "--max_steps", "4", "--save_steps", "2", "--output_dir", self.output,
+                             RINGSHARD_FAULT="save:written:1:throw")
+        crash = os.path.join(self.output, "attempt-1", "crash-rank0.txt")
+        wait_for(lambda: os.path.exists(crash))
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
+        _, said = process.communicate(timeout=60 * PATIENCE)
+        self.assertEqual(process.returncode, 70, said)
+        self.assertIn("RINGSHARD_FAULT asked for this", said)
+
     def test_training_goes_on_while_a_save_stalls(self):
         go_on = os.path.join(self.folder.name, "go-on")
         process = self.start("train", *COMMON, "--max_steps", "40", "--save_steps", "10", "--save_strategy", "steps",
