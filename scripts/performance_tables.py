@@ -48,12 +48,18 @@ def times(slow, fast):
     return f"{slow / fast:.1f}"
 
 
+def kind_of(machine):
+    """The processor's name; a virtual machine may hide the AMX of an Intel processor."""
+    hides_tiles = "Intel" in machine["processor"] and "avx512_bf16" in machine["flags"] and "amx_bf16" not in machine["flags"]
+    return machine["processor"].replace("(R)", "") + (" without AMX" if hides_tiles else "")
+
+
 def of_each_processor(pattern, *key):
     """The newest rows of each kind of processor, as pairs (processor, row), and their results. `key` tells rows apart."""
     found = {}
     for file in sorted(RESULTS.glob(f"????-??-??-{pattern}.json")):
         result = json.loads(file.read_text())
-        processor = result["machine"]["processor"].replace("(R)", "")
+        processor = kind_of(result["machine"])
         for row in result["rows"]:
             found[(processor, *(row[name] for name in key))] = (row, result)
     processors = sorted({place[0] for place in found})
