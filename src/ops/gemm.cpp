@@ -40,10 +40,10 @@ Expected<Gemms> Gemms::open(Processor processor) {
     backends.push_back(std::move(onednn).value());
     backends.push_back(make_mkl_gemm());
     backends.push_back(make_aten_gemm());
-    backends.push_back(make_native_gemm(*kernels_here(0)));
     std::erase(backends, nullptr);
     if (!processor.multiplies_bf16())
         for (auto& backend : backends) backend = gemm_through_fp32(std::move(backend));
+    backends.push_back(make_native_gemm(*kernels_here(0)));
     return Gemms(std::move(backends), std::move(processor));
 }
 
@@ -75,13 +75,13 @@ constexpr Order native_first{"native", "onednn", "mkl", "aten"};
 constexpr Order mkl_first{"mkl", "onednn", "aten", "native"};
 constexpr Order aten_first{"aten", "onednn", "mkl", "native"};
 
-// Measured on Intel with AMX and on AMD with AVX-512: tests/bench/results.
+// Measured on Intel with AMX and without, and on AMD with AVX-512: tests/bench/results.
 Order order_of(const GemmKind& kind, const Processor& processor) {
-    if (kind.type == at::kFloat || !processor.multiplies_bf16()) {
-        const bool prefers_mkl = processor.vendor == "GenuineIntel" || !processor.has("avx512f");
-        return prefers_mkl ? mkl_first : native_first;
-    }
-    if (processor.has("avx512_bf16") && !processor.has("amx_bf16")) return native_first;
+    const bool has_avx512 = processor.has("avx512f");
+    if (kind.type == at::kFloat)
+        return has_avx512 && processor.vendor != "GenuineIntel" ? native_first : mkl_first;
+    if (has_avx512 && !processor.has("amx_bf16")) return native_first;
+    if (!processor.multiplies_bf16()) return mkl_first;
     if (kind.pass == GemmPass::weight_gradient) return mkl_first;
     // Sums are long where the output is much wider than the input: there MKL has 450 to 750
     // GFLOP/s on a core with AMX where LibTorch's operator has 270 to 480.

@@ -33,7 +33,6 @@ struct GemmTask {
 struct GemmKernels {
     int64_t memory_bytes;  // that a call may use, from an address that 64 divides
     void (*fp32)(const GemmTask<float>&, void* memory);
-    // Null where no instruction multiplies bf16.
     void (*bf16)(const GemmTask<uint16_t>&, void* memory);
     // Rows and columns of the tiles in which results are made.
     int64_t tile_rows;

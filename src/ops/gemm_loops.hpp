@@ -199,15 +199,13 @@ private:
     }
 
     void round(T* into, Place from, int64_t rows, int64_t columns) {
-        if constexpr (M::per_element == 2)
+        if constexpr (sizeof(T) == 2)
             for (int64_t r = 0; r < rows; ++r)
                 for (int64_t c = 0; c < columns; c += M::lanes) {
-                    T rounded[M::lanes];
-                    M::store_row(reinterpret_cast<Element*>(rounded), 0,
-                                 load<M>(from.data + r * from.stride + c));
+                    const auto rounded = M::rounded(load<M>(from.data + r * from.stride + c));
                     T* const place = into + r * task_.result_stride + c;
                     if (c + M::lanes <= columns)
-                        __builtin_memcpy(place, rounded, sizeof rounded);
+                        __builtin_memcpy(place, &rounded, sizeof rounded);
                     else
                         for (int64_t i = 0; c + i < columns; ++i) place[i] = rounded[i];
                 }
@@ -224,13 +222,12 @@ void multiply_matrices(const GemmTask<T>& task, void* memory) {
     Gemm<M, T>(task, memory).run();
 }
 
-// OfBf16 multiplies pairs of bf16, or is no class of such products.
+// OfBf16 multiplies pairs of bf16, or numbers that become fp32 when they are packed.
 template <class OfFp32, class OfBf16>
 constexpr GemmKernels gemm_kernels_of() {
-    GemmKernels kernels{Gemm<OfFp32, float>::memory_bytes, multiply_matrices<OfFp32, float>,
-                        nullptr, OfFp32::rows, Gemm<OfFp32, float>::panel};
-    if constexpr (OfBf16::per_element == 2) kernels.bf16 = multiply_matrices<OfBf16, uint16_t>;
-    return kernels;
+    static_assert(Gemm<OfFp32, float>::memory_bytes == Gemm<OfBf16, uint16_t>::memory_bytes);
+    return {Gemm<OfFp32, float>::memory_bytes, multiply_matrices<OfFp32, float>,
+            multiply_matrices<OfBf16, uint16_t>, OfFp32::rows, Gemm<OfFp32, float>::panel};
 }
 
 }  // namespace

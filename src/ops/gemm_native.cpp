@@ -70,9 +70,7 @@ public:
 
     std::string_view name() const override { return "native"; }
     std::string version() const override { return kernels_.name; }
-    bool serves(at::ScalarType type) const override {
-        return type == at::kFloat || kernels_.gemm.bf16 != nullptr;
-    }
+    bool serves(at::ScalarType) const override { return true; }
 
     void multiply(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                   const at::Tensor& bias) override {

@@ -16,9 +16,8 @@ struct Single : Numbers<VectorsOfAvx512> {
 
 // vdpbf16ps multiplies two neighbouring numbers of bf16 and adds both products in fp32.
 struct Dpbf16 {
-    typedef uint16_t Halves __attribute__((vector_size(32)));
-    static RINGSHARD_KERNEL Halves rounded(Single::Float values) {
-        return reinterpret_cast<Halves>(_mm512_cvtneps_pbh(values));
+    static RINGSHARD_KERNEL Single::Halves rounded(Single::Float values) {
+        return reinterpret_cast<Single::Halves>(_mm512_cvtneps_pbh(values));
     }
     static RINGSHARD_KERNEL Single::Float dot(Single::Float sum, Single::Word left,
                                               Single::Word right) {

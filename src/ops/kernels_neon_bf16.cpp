@@ -17,9 +17,9 @@ struct Single : Numbers<VectorsOf4> {
 // round each of these sums to odd rather than to nearest, and take numbers below the normal ones
 // for zero.
 struct Bfdot {
-    typedef uint16_t Halves __attribute__((vector_size(8)));
-    static RINGSHARD_KERNEL Halves rounded(Single::Float values) {
-        return reinterpret_cast<Halves>(vcvt_bf16_f32(reinterpret_cast<float32x4_t>(values)));
+    static RINGSHARD_KERNEL Single::Halves rounded(Single::Float values) {
+        return reinterpret_cast<Single::Halves>(
+            vcvt_bf16_f32(reinterpret_cast<float32x4_t>(values)));
     }
     static RINGSHARD_KERNEL Single::Float dot(Single::Float sum, Single::Word left,
                                               Single::Word right) {

@@ -12,6 +12,8 @@
 //   dot(sum, left, right)      sum + left * right, where left is one Element for all lanes
 //   store_row(row, i, values)  writes numbers i... of a row of Elements
 //   store_pair(place, even, odd)  where an Element holds two numbers
+//   load_elements(numbers)     the Elements of the next numbers of a row, as a Float of their bits
+//   rounded(values)            bf16, in Halves
 // Everything is in an unnamed namespace: each such file has copies of its own.
 namespace ringshard::ops {
 namespace {
@@ -139,8 +141,7 @@ RINGSHARD_KERNEL void pack_squares(typename M::Element* into, int64_t in_memory,
     int64_t i = 0;
     for (; i + numbers <= width; i += numbers) {
         typename M::Float square[M::lanes];
-        for (int r = 0; r < M::lanes; ++r)
-            __builtin_memcpy(&square[r], rows + r * stride + i, sizeof square[r]);
+        for (int r = 0; r < M::lanes; ++r) square[r] = M::load_elements(rows + r * stride + i);
         transpose<M>(square);
         for (int r = 0; r < M::lanes; ++r)
             __builtin_memcpy(into + (i / M::per_element + r) * in_memory, &square[r],
@@ -157,16 +158,14 @@ template <class M, class T>
 void pack_columns(typename M::Element* into, const T* rows, int64_t stride, int64_t count,
                   int64_t width) {
     constexpr int64_t panel = M::vectors * M::lanes;
-    constexpr bool holds_numbers_as_they_are = sizeof(float) == M::per_element * sizeof(T);
     const int64_t columns = rounded_up(count, M::lanes);
     const int64_t steps = elements_of<M>(width);
     for (int64_t begin = 0; begin < columns; begin += panel) {
         const int64_t in_memory = least(panel, columns - begin);
         typename M::Element* const first = into + begin * steps;
         int64_t c = 0;
-        if constexpr (holds_numbers_as_they_are)
-            for (; c < in_memory && begin + c + M::lanes <= count; c += M::lanes)
-                pack_squares<M>(first + c, in_memory, rows + (begin + c) * stride, stride, width);
+        for (; c < in_memory && begin + c + M::lanes <= count; c += M::lanes)
+            pack_squares<M>(first + c, in_memory, rows + (begin + c) * stride, stride, width);
         for (; c < in_memory; ++c)
             if (begin + c < count)
                 M::pack_column(first + c, in_memory, rows + (begin + c) * stride, width);
@@ -202,6 +201,7 @@ struct Numbers : Vectors {
     static constexpr int64_t per_element = 1;
     using Float = typename Vectors::Float;
     using Word = typename Vectors::Word;
+    using Halves = typename Vectors::Halves;
     using Element = float;
     using Right = Float;
 
@@ -216,6 +216,21 @@ struct Numbers : Vectors {
     static RINGSHARD_KERNEL float number(float stored) { return stored; }
     static RINGSHARD_KERNEL float number(uint16_t stored) {
         return __builtin_bit_cast(float, uint32_t{stored} << 16);
+    }
+    static RINGSHARD_KERNEL Float load_elements(const float* numbers) {
+        return load<Vectors>(numbers);
+    }
+    static RINGSHARD_KERNEL Float load_elements(const uint16_t* numbers) {
+        Halves halves;
+        __builtin_memcpy(&halves, numbers, sizeof halves);
+        return reinterpret_cast<Float>(__builtin_convertvector(halves, Word) << 16);
+    }
+    // To nearest, ties to even.
+    static RINGSHARD_KERNEL Halves rounded(Float values) {
+        const Word bits = reinterpret_cast<Word>(values);
+        const Word nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+        const Word not_a_number = Word{} + 0x7fc0;
+        return __builtin_convertvector(values == values ? nearest : not_a_number, Halves);
     }
     template <class T>
     static RINGSHARD_KERNEL void pack_row(float* into, const T* row, int64_t count) {
@@ -235,13 +250,13 @@ struct Numbers : Vectors {
 };
 
 // Products of bf16 by an instruction that multiplies two neighbouring numbers and adds both
-// products in fp32; an Element is such a pair. Instruction gives dot(), and rounded(), which makes
-// Halves, the vector of as many numbers of bf16 as a Float has lanes.
+// products in fp32; an Element is such a pair. Instruction gives dot() and rounded().
 template <class Single, class Instruction>
 struct Pairs : Single {
     static constexpr int64_t per_element = 2;
     using Float = typename Single::Float;
     using Word = typename Single::Word;
+    using Halves = typename Single::Halves;
     using Element = uint32_t;
     using Right = Word;
 
@@ -251,13 +266,19 @@ struct Pairs : Single {
     static RINGSHARD_KERNEL Float dot(Float sum, Right left, Right right) {
         return Instruction::dot(sum, left, right);
     }
+    static RINGSHARD_KERNEL Float load_elements(const uint16_t* numbers) {
+        Float pairs;
+        __builtin_memcpy(&pairs, numbers, sizeof pairs);
+        return pairs;
+    }
+    static RINGSHARD_KERNEL Halves rounded(Float values) { return Instruction::rounded(values); }
     static RINGSHARD_KERNEL void store_row(uint32_t* row, int64_t i, Float values) {
-        const auto bits = Instruction::rounded(values);
+        const Halves bits = rounded(values);
         __builtin_memcpy(row + i / 2, &bits, sizeof bits);
     }
     static RINGSHARD_KERNEL void store_pair(uint32_t* place, Float even, Float odd) {
-        const Word low = __builtin_convertvector(Instruction::rounded(even), Word);
-        const Word high = __builtin_convertvector(Instruction::rounded(odd), Word);
+        const Word low = __builtin_convertvector(rounded(even), Word);
+        const Word high = __builtin_convertvector(rounded(odd), Word);
         const Word both = low | high << 16;
         __builtin_memcpy(place, &both, sizeof both);
     }

@@ -132,6 +132,7 @@ struct VectorsOf16 {
     static constexpr int lanes = 16;
     typedef float Float __attribute__((vector_size(64)));
     typedef int32_t Word __attribute__((vector_size(64)));
+    typedef uint16_t Halves __attribute__((vector_size(32)));
     static RINGSHARD_KERNEL Word index() {
         return Word{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     }
@@ -141,6 +142,7 @@ struct VectorsOf8 {
     static constexpr int lanes = 8;
     typedef float Float __attribute__((vector_size(32)));
     typedef int32_t Word __attribute__((vector_size(32)));
+    typedef uint16_t Halves __attribute__((vector_size(16)));
     static RINGSHARD_KERNEL Word index() { return Word{0, 1, 2, 3, 4, 5, 6, 7}; }
     using Lanes = LaneNumbers<0, 1, 2, 3, 4, 5, 6, 7>;
 };
@@ -149,6 +151,7 @@ struct VectorsOf4 {
     static constexpr int lanes = 4;
     typedef float Float __attribute__((vector_size(16)));
     typedef int32_t Word __attribute__((vector_size(16)));
+    typedef uint16_t Halves __attribute__((vector_size(8)));
     static RINGSHARD_KERNEL Word index() { return Word{0, 1, 2, 3}; }
     using Lanes = LaneNumbers<0, 1, 2, 3>;
 };

@@ -62,7 +62,6 @@ BOOST_AUTO_TEST_CASE(native_kernels_in_blocks) {
         backends.push_back(ops::make_native_gemm(*kernels));
         const ops::Gemms gemms(std::move(backends), ops::this_processor());
         for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-            if (!gemms.backends().front()->serves(type)) continue;
             check(gemms, type, 1931, 3, 70);
             check(gemms, type, 5, 1037, 1090);
             check(gemms, type, 250, 2055, 33);
@@ -73,5 +72,23 @@ BOOST_AUTO_TEST_CASE(native_kernels_in_blocks) {
             // A gradient that does not fit into caches.
             check(gemms, type, 7, 1040, 3100);
         }
+    }
+}
+
+// What is no number, and what is infinite, stays so when a sum is rounded to bf16.
+BOOST_AUTO_TEST_CASE(native_kernels_keep_what_is_not_finite) {
+    for (int number = 0; const ops::Kernels* kernels = ops::kernels_here(number); ++number) {
+        BOOST_TEST_INFO_SCOPE(kernels->name);
+        const std::unique_ptr<ops::GemmBackend> native = ops::make_native_gemm(*kernels);
+        const at::Tensor a = at::ones({7, 20}, at::kBFloat16);
+        a[1][3] = std::nan("");
+        a[2][3] = INFINITY;
+        a[3][3] = -INFINITY;
+        const at::Tensor c = at::empty({7, 40}, at::kBFloat16);
+        native->multiply(c, a, at::ones({20, 40}, at::kBFloat16), {});
+        BOOST_TEST(at::equal(c[0], at::full({40}, 20.0, at::kBFloat16)));
+        BOOST_TEST(c[1].isnan().all().item<bool>());
+        BOOST_TEST(at::equal(c[2], at::full({40}, INFINITY, at::kBFloat16)));
+        BOOST_TEST(at::equal(c[3], at::full({40}, -INFINITY, at::kBFloat16)));
     }
 }
