@@ -102,6 +102,11 @@ public:
             add_bf16_product(c, a, b);
     }
 
+    void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
+        if (a.scalar_type() == at::kFloat) return multiply_fp32(c, a, b, 0);
+        GemmBackend::write_product(c, a, b);
+    }
+
     // The sums of bf16, before they are rounded.
     int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const override {
         if (kind.type == at::kFloat || kind.pass == GemmPass::weight_gradient) return 0;
