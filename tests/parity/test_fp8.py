@@ -80,9 +80,9 @@ class Fp8(TrainerTest):
                 if "maxima" in trace:
                     self.check_maxima(maxima_of(os.path.join(output, "checkpoint-3")), trace["maxima"])
                 steps = read_steps(output)
-                # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number, and a margin makes
-                # the steps between these large.
-                times = 5 if "fp8_margin" in trace["args"] else 1
+                # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number, and training amplifies
+                # that: with one scale for a tensor, and by steps between numbers that a margin makes large, further.
+                times = 5 if "fp8_margin" in trace["args"] else 2 if name == "tensorwise" else 1
                 for ours, theirs in zip(steps, trace["steps"], strict=True):
                     self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=times * 2e-2)
                     self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=times * 1e-1 * theirs["grad_norm"])
@@ -134,8 +134,8 @@ class Fp8(TrainerTest):
                     self.assertEqual(*map(maxima_of, checkpoints))
 
     def test_maxima_resume_on_other_ranks(self):
-        def train(output, *more, ranks=None, says=()):
-            result = run("train", *IN_FP8, "--max_steps", "6", "--save_steps", "3", "--learning_rate", "1e-3", "--output_dir", output, *more, ranks=ranks)
+        def train(output, *more, ranks=None, says=()):  # at a rate with which training amplifies no differences
+            result = run("train", *IN_FP8, "--max_steps", "6", "--save_steps", "3", "--learning_rate", "1e-6", "--output_dir", output, *more, ranks=ranks)
             self.expect(result, 0, *says)
             return result.stderr
 
@@ -149,7 +149,7 @@ class Fp8(TrainerTest):
                 with self.subTest(more=more), tempfile.TemporaryDirectory() as output:
                     said = train(output, *start, *more, says=says)
                     for ours, theirs in zip(read_steps(output), read_steps(whole)[3:], strict=True):
-                        self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1e-2 if kept else 5e-2)
+                        self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=5e-3 if kept else 5e-2)
                     if kept is None:
                         self.assertIsNone(history_of(os.path.join(output, "checkpoint-6")))
                         continue
