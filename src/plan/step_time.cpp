@@ -16,8 +16,6 @@ namespace {
 using config::ActivationPolicy;
 using Parts = std::vector<TimePart>;
 
-const std::vector<std::string> products_on_gpu{"gemm", "nvjet"};
-
 // The work of this rank in a step.
 struct RankWork {
     double tokens;
@@ -37,8 +35,8 @@ void add_products(const model::Operations& operations, bool has_fp8, double toke
                                                         : found->second;
         const auto add = [&](const char* pass, double count, double of_fp8, double rate) {
             if (count > 0)
-                parts.push_back({concat(name, pass), "products",
-                                 tokens * (count - saved * of_fp8) / rate, 0, products_on_gpu});
+                parts.push_back(
+                    {concat(name, pass), "products", tokens * (count - saved * of_fp8) / rate});
         };
         add(", forward", all.forward, in_fp8.forward, rates.products);
         add(", again", all.again, in_fp8.again, rates.products);
@@ -51,9 +49,9 @@ void add_products(const model::Operations& operations, bool has_fp8, double toke
 // share: of the rate of long documents.
 void add_attention(const model::Operations& operations, const RankWork& work,
                    const Device::Rates& rates, double share, Parts& parts) {
-    TimePart forward{"attention, forward", "attention", 0, 0, {"flash_fprop", "flash_fwd"}};
-    TimePart again{"attention, again", "attention", 0, 0, {"flash_fprop", "flash_fwd"}};
-    TimePart backward{"attention, backward", "attention", 0, 0, {"flash_bprop", "flash_bwd"}};
+    TimePart forward{"attention, forward", "attention"};
+    TimePart again{"attention, again", "attention"};
+    TimePart backward{"attention, backward", "attention"};
     for (const auto& [mask, of_pair] : operations.of_pair) {
         const double pairs =
             work.tokens / work.document * attention::visible_pairs(work.document, mask);
@@ -82,11 +80,7 @@ void add_rounding_to_fp8(const model::Operations::InFp8& in_fp8, config::Fp8Reci
     const double all_bytes =
         (1 + again / 2) * (of_factor * work.tokens * in_fp8.numbers +
                            of_weight * work.micro_batches * in_fp8.numbers_of_weights);
-    parts.push_back({"rounding to FP8",
-                     "rows",
-                     all_bytes / device.bf16.row_bytes,
-                     0,
-                     {"Quantize", "FindLargest", "RaiseMaximum"}});
+    parts.push_back({"rounding to FP8", "rows", all_bytes / device.bf16.row_bytes});
 }
 
 int64_t widths_of(const model::ExpertsSpec& experts) {
@@ -143,19 +137,18 @@ void add_rows_on_gpu(const model::ModelSpec& spec, const config::ActivationPolic
         rows.add(static_cast<double>(block.width), inner_of(block), block.attention.heads,
                  of_blocks[i]);
     }
-    const auto add = [&](const char* name, double numbers, std::vector<std::string> kernels) {
-        if (numbers > 0)
-            parts.push_back({name, "rows", numbers * seconds_of_number, 0, std::move(kernels)});
+    const auto add = [&](const char* name, double numbers) {
+        if (numbers > 0) parts.push_back({name, "rows", numbers * seconds_of_number});
     };
-    add("norms, forward", rows.norms, {"Normalize"});
-    add("norms, again", rows.norms_again, {"Normalize"});
-    add("norms, backward", rows.norms_backward, {"NormBackward"});
-    add("residuals, read by products", rows.residuals, {});
-    add("SwiGLU, forward", rows.activation, {"SwiGluForward"});
-    add("SwiGLU, backward", rows.activation_backward, {"SwiGluBackward"});
-    add("RoPE, forward", rows.rope, {"TurnHeads"});
-    add("RoPE, again", rows.rope_again, {"TurnHeads"});
-    add("gradients of heads", rows.head_gradients, {"PutHeads"});
+    add("norms, forward", rows.norms);
+    add("norms, again", rows.norms_again);
+    add("norms, backward", rows.norms_backward);
+    add("residuals, read by products", rows.residuals);
+    add("SwiGLU, forward", rows.activation);
+    add("SwiGLU, backward", rows.activation_backward);
+    add("RoPE, forward", rows.rope);
+    add("RoPE, again", rows.rope_again);
+    add("gradients of heads", rows.head_gradients);
 }
 
 void add_rows(const model::ModelSpec& spec, const config::ActivationPolicies& policies,
@@ -194,11 +187,8 @@ void add_traffic(const StepPlan& plan, const Device& device, int64_t ranks_per_n
         beside_all.push_back(std::move(part));
     };
     for (const Traffic& traffic : plan.traffic) {
-        TimePart part{concat("sent over ", traffic.group),
-                      "exposed_communication",
-                      seconds_on_the_way(traffic, device, ranks_per_node),
-                      0,
-                      {"nccl"}};
+        TimePart part{concat("sent over ", traffic.group), "exposed_communication",
+                      seconds_on_the_way(traffic, device, ranks_per_node)};
         if (traffic.group == "ring") {
             part.hidden = std::min(part.seconds, time.attention);
             part.seconds -= part.hidden;
@@ -210,11 +200,8 @@ void add_traffic(const StepPlan& plan, const Device& device, int64_t ranks_per_n
         }
     }
     if (plan.moved_bytes > 0)
-        add_beside_all({"copies of offloaded state",
-                        "exposed_communication",
-                        static_cast<double>(plan.moved_bytes) / device.scratch_bytes,
-                        0,
-                        {"Memcpy"}});
+        add_beside_all({"copies of offloaded state", "exposed_communication",
+                        static_cast<double>(plan.moved_bytes) / device.scratch_bytes});
     const double computing = time.products + time.attention + time.rows + time.loss;
     const double exposed = std::max(0.0, hidden_by_all - 0.8 * computing);
     for (TimePart& part : beside_all) {
@@ -265,16 +252,9 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     add_rows(spec, training.activations_kept(), work, device, rates, parts);
     if (training.has_fp8())
         add_rounding_to_fp8(operations.in_fp8, training.fp8_recipe, work, device, parts);
-    parts.push_back({"loss",
-                     "loss",
-                     work.tokens * static_cast<double>(spec.vocabulary) / device.loss_logits,
-                     0,
-                     {"LossOfToken"}});
-    parts.push_back({"update of weights",
-                     "optimizer",
-                     seconds_of_update(question, plan, device),
-                     0,
-                     {"Update"}});
+    parts.push_back(
+        {"loss", "loss", work.tokens * static_cast<double>(spec.vocabulary) / device.loss_logits});
+    parts.push_back({"update of weights", "optimizer", seconds_of_update(question, plan, device)});
     time.products = sum_of(parts, "products");
     time.attention = sum_of(parts, "attention");
     time.rows = sum_of(parts, "rows");

@@ -21,6 +21,21 @@ shift 5
 exec "$@"
 """
 TRAINER = """#!/bin/sh
+if [ "$1" = plan ]; then
+    echo "note: of the settings {}"
+    cat <<end
+{
+  "step_seconds": {"products": 0.000004, "total": 0.000004},
+  "step_parts": [
+    {"name": "qkv, forward", "sum": "products", "seconds": 0.000004, "hidden_seconds": 0, "kernels": ["gemm"]},
+    {"name": "loss", "sum": "loss", "seconds": 0.0, "hidden_seconds": 0, "kernels": ["LossOfToken"]}
+  ],
+  "uncounted_kernels": [],
+  "asked": "$*"
+}
+end
+    exit
+fi
 echo "attention: cuDNN, from step 1"
 echo "attention: products of matrices, from step 1"
 echo "cuda_graphs: 5 of 6 batches"
@@ -37,7 +52,7 @@ loss = 11.5 if "deterministic" in words else 11.0
 print("a warning of a library")
 print(json.dumps({"tokens_per_second": 1000, "tflops": 500, "seconds": 2.0, "loss": loss, "first_loss": loss,
                   "first_grad_norm": 1.0, "attention": "cuDNN", "host_bytes": 10,
-                  **({"kernels": [{"name": "gemm", "count": 1, "microseconds": 5}]} if "profile" in words else {})}))
+                  **({"kernels": [{"name": "gemm", "count": 1, "microseconds": 5}, {"name": "odd", "count": 2, "microseconds": 3}]} if "profile" in words else {})}))
 """
 KERNELS = """#!/usr/bin/env python3
 import json, sys, time
@@ -108,6 +123,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(first["kernels"][0]["name"], "gemm")
         self.assertEqual(first["mfu_percent"], 50.5)
         self.assertEqual(first["llmq_mfu_percent"], 46.7)
+        self.check_parts(results["bench"], output)
         self.assertNotIn("llmq_mfu_percent", results["bench"][-1])
         measured = {(row["model"], row["policy"], *row["words"]) for row in results["bench"]}
         self.assertIn(("0.5B", "everything", "timed"), measured)
@@ -125,6 +141,49 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(not_run["recorded blocks compute what others do"], "not in the folder")
         self.assertEqual(results["ended"], "after all parts")
         self.assertIn("FAILED kernels_on_gpu_test", output)
+
+    def check_parts(self, rows, output):
+        """Each row with a breakdown has the plan's parts beside it, on the screen too."""
+        for row in rows:
+            self.assertEqual("parts" in row, "kernels" in row)
+        parts = {part["part"]: part for part in rows[0]["parts"]["rows"]}
+        self.assertEqual((parts["qkv, forward"]["planned_ms"], parts["qkv, forward"]["measured_ms"], parts["qkv, forward"]["ratio"]),
+                         (0.004, 0.005, 1.25))
+        self.assertEqual(parts["loss"]["measured_ms"], 0)
+        self.assertEqual(parts["kernels without a part"]["kernels"], ["odd"])
+        self.assertIn("kernels without a part", output)
+        self.assertIn("\n          odd\n", output)
+        self.assertIn("--max_length 1024 --per_device_train_batch_size 64 --gradient_accumulation_steps 1 --activation_policy all "
+                      "--optimizer_state_dtype fp32 --gpu h100-80", rows[0]["parts"]["flags"])
+        accumulated = next(row for row in rows if "accumulate=8" in row["words"])
+        self.assertIn("--gradient_accumulation_steps 8", accumulated["parts"]["flags"])
+
+    def test_a_plan_that_fails_leaves_the_row(self):
+        self.put(self.work / "build" / "bin" / "trainer", "#!/bin/sh\necho no plan\n")
+        check = self.start("--only", "bench")
+        check.communicate(timeout=60)
+        self.assertEqual(check.returncode, 1)
+        results = self.results()
+        self.assertEqual(results["bench"][0]["kernels"][0]["name"], "gemm")
+        self.assertNotIn("parts", results["bench"][0])
+        self.assertFalse(self.outcomes()["trainer plan, 0.5B, 64 x 1024, keeps all, moments fp32: its JSON"])
+
+    def test_a_profile_without_kernels_fails(self):
+        self.put(self.work / "build" / "bin" / "bench_gpu_step",
+                 STEP.replace('[{"name": "gemm", "count": 1, "microseconds": 5}, {"name": "odd", "count": 2, "microseconds": 3}]', "[]"))
+        check = self.start("--only", "bench")
+        check.communicate(timeout=60)
+        self.assertEqual(check.returncode, 1)
+        self.assertFalse(self.outcomes()["kernels in the profile of 0.5B, 64 x 1024, keeps all, moments fp32"])
+        self.assertEqual(self.results()["bench"][0]["tokens_per_second"], 1000)
+
+    def test_a_gpu_without_a_plan_leaves_the_row(self):
+        self.put(self.work / "path" / "nvidia-smi", NVIDIA_SMI.replace("H100 80GB HBM3", "L4"))
+        check = self.start("--only", "bench")
+        check.communicate(timeout=60)
+        results = self.results()
+        self.assertNotIn("parts", results["bench"][0])
+        self.assertIn("trainer plan knows no such GPU", {result["why"] for result in results["not_run"]})
 
     def test_rows_without_numbers_fail_by_themselves(self):
         self.put(self.work / "build" / "bin" / "bench_gpu_step", "#!/bin/sh\necho no numbers\n")

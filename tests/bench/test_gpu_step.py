@@ -41,6 +41,14 @@ class GpuStep(unittest.TestCase):
             self.assertAlmostEqual(numbers["first_loss"], all_kept["first_loss"], delta=1e-3)
             self.assertEqual(numbers["other_kernels"], 0)
 
+    def test_a_profile_has_all_work_and_no_span_around_it(self):
+        numbers = self.step("all", "profile")
+        names = [kernel["name"] for kernel in numbers["kernels"]]
+        self.assertGreater(len(names), 3)
+        self.assertEqual([name for name in names if not name.startswith("aten::")], [])
+        self.assertAlmostEqual(sum(kernel["microseconds"] for kernel in numbers["kernels"]) / numbers["device_microseconds"], 1,
+                               delta=1e-3)
+
     def test_kernels_are_chosen_by_time_on_a_gpu_alone(self):
         result = self.run_step("all", "timed")
         self.assertEqual(result.returncode, 64)

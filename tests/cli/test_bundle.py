@@ -1,5 +1,6 @@
 """scripts/bundle: the archive runs from any folder, with nothing but libc and a PyTorch wheel of the machine."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from importlib.machinery import SourceFileLoader
 
 from trainer import TRAINER, TrainerTest, read_steps
 
@@ -116,6 +118,26 @@ class BundleTest(TrainerTest):
                     "cannot be loaded: lib", "the folder `nvidia` beside `torch`")
         self.expect(self.run_bundle("plan", "--world", "8", RINGSHARD_TORCH_DIR="/nowhere/torch"), 66,
                     "RINGSHARD_TORCH_DIR = /nowhere/torch")
+
+    def test_an_archive_that_is_too_large_is_refused_with_its_size(self):
+        loader = SourceFileLoader("bundle", str(REPOSITORY / "scripts/bundle"))
+        script = importlib.util.module_from_spec(importlib.util.spec_from_loader("bundle", loader))
+        loader.exec_module(script)
+        archive = self.folder / "large.tar.xz"
+        archive.write_bytes(bytes(2_000_000))
+        sources = script.size_of_sources()
+        made = subprocess.run(["git", "-C", REPOSITORY, "archive", "HEAD"], capture_output=True)
+        if made.returncode == 0:  # a tree whose changes are not committed has other sizes
+            self.assertAlmostEqual(sources / len(made.stdout), 1, delta=0.05)
+        script.LIMIT_WITH_SOURCES = sources + 2_000_000
+        self.assertIn(f"the archive has 2.0 MB and a tar archive of the sources beside it {sources / 1e6:.1f} MB",
+                      script.check_size(archive, True, True))
+        script.LIMIT_WITH_SOURCES -= 1
+        with self.assertRaises(SystemExit) as refused:
+            script.check_size(archive, True, True)
+        self.assertIn("a build with -DRINGSHARD_ONEDNN=OFF leaves oneDNN out", str(refused.exception))
+        self.assertIn(f"and {script.LIMIT_WITH_SOURCES / 1e6:.1f} MB is the limit", str(refused.exception))
+        self.assertFalse(archive.exists())
 
     def test_a_folder_without_a_build_is_refused(self):
         result = subprocess.run([sys.executable, REPOSITORY / "scripts/bundle", self.folder], capture_output=True, text=True)

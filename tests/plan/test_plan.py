@@ -123,8 +123,11 @@ class Plan(PlanTest):
                 if more:
                     self.assertLessEqual({"norms, backward", "SwiGLU, forward", "RoPE, again", "gradients of heads"}, names)
                     kernels = {part["name"]: part["kernels"] for part in plan["step_parts"]}
-                    self.assertEqual(kernels["SwiGLU, backward"], ["SwiGluBackward"])
-                del plan["step_parts"]
+                    self.assertEqual(kernels["SwiGLU, backward"], ["::SwiGluBackward"])
+                    self.assertIn("gemm", kernels["residuals, read by products"])
+                uncounted = {part["name"]: part["kernels"] for part in plan["uncounted_kernels"]}
+                self.assertEqual(uncounted["sums of squares"], ["::SumBlock"])
+                del plan["step_parts"], plan["uncounted_kernels"]
                 self.assertEqual(plan, self.planned(flags))
                 self.expect(run("plan", *flags, *(() if more else ("--gpu", HOST)), "--parts"), 0, "its parts, in seconds and of the step:",
                             "  gate_up, gradient of weights ", stream="stdout")

@@ -8,15 +8,12 @@
 
 namespace ringshard::plan {
 
-// A kernel, or several that do the same work, in a step.
+// A kernel, or several that do the same work, in a step; kernels_of() has their names.
 struct TimePart {
     std::string name;  // "qkv, gradient of weights"
     std::string sum;   // the name of the sum of StepTime that has these seconds, as JSON has it
     double seconds = 0;
     double hidden = 0;  // seconds beside these that overlap with computation
-    // Words that are in the names of its kernels in a profile of a GPU; none of a kernel that has
-    // none of its own.
-    std::vector<std::string> kernels{};
 };
 
 // The time of a step by its parts, in seconds. Communication overlaps with computation as far as

@@ -59,3 +59,26 @@ ROWS = [
 # Two layers of the 8B model at lengths whose whole does not fit the time: forward and backward of a step, from which the
 # whole is reckoned and marked so.
 LONGEST = [262144, 524288, 1048576]
+
+
+def planned_gpu(gpus):
+    """The name that `trainer plan` has for the first GPU, by its own name and memory; None if it has none."""
+    if not gpus:
+        return None
+    name, gib = gpus[0]["name"], float(gpus[0]["memory.total"].split()[0]) / 1024
+    known = {"H100": "h100-80", "H200": "h200-141", "A100": "a100-80" if gib > 60 else "a100-40", "B200": "b200"}
+    return next((planned for part, planned in known.items() if part in name), None)
+
+
+def plan_flags(row):
+    """The flags with which `trainer plan` plans a row, without those of the model and the GPU. A packed row is one document of
+    five eighths and short ones: 0.39 of the pairs of one document, where three equal documents have 0.33."""
+    accumulation = next((word.partition("=")[2] for word in row["words"] if word.startswith("accumulate=")), "1")
+    flags = ["--world", "1", "--profile", "single_gpu", "--mixed_precision", "bf16", "--max_length", str(row["length"]),
+             "--per_device_train_batch_size", str(row["rows"]), "--gradient_accumulation_steps", accumulation,
+             "--activation_policy", row["policy"], "--optimizer_state_dtype", row["moments"]]
+    if "offload" in row["words"]:
+        flags += ["--activation_offloading", "true"]
+    if "packed" in row["words"]:
+        flags += ["--documents", "3"]
+    return flags

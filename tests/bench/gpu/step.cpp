@@ -11,10 +11,11 @@
 //   packed         a row is one document of five eighths of it and short ones
 //   deterministic  FlashAttention-2 attends, and not cuDNN
 //   timed          kernels of products are chosen by time, as a run in bf16 does
-//   profile        one more step under LibTorch's profiler: the kernels that take most of it
+//   profile        one more step under LibTorch's profiler: its kernels, the longest first
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <kineto/ActivityType.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -152,6 +153,15 @@ std::string quoted(const std::string& text) {
     return format_text("\"{}\"", safe);
 }
 
+// Spans of a device cover the kernels that were started in them, which would count twice.
+bool is_work_of(at::Device device, const torch::autograd::profiler::KinetoEvent& event) {
+    using libkineto::ActivityType;
+    const auto type = static_cast<ActivityType>(event.activityType());
+    return event.deviceType() == device.type() && type != ActivityType::USER_ANNOTATION &&
+           type != ActivityType::GPU_USER_ANNOTATION && type != ActivityType::CUDA_SYNC &&
+           type != ActivityType::CUDA_EVENT && type != ActivityType::OVERHEAD;
+}
+
 // Runs the work under LibTorch's profiler. Returns what ran on the device, as JSON: by name, those
 // that took most of the time first.
 std::string profile(at::Device device, const std::function<void()>& work) {
@@ -173,7 +183,7 @@ std::string profile(at::Device device, const std::function<void()>& work) {
     std::map<std::string, Sum> by_name;
     double all = 0;
     for (const auto& event : result->events()) {
-        if (event.deviceType() != device.type()) continue;
+        if (!is_work_of(device, event)) continue;
         Sum& sum = by_name[event.name()];
         sum.name = event.name();
         sum.count += 1;
@@ -183,8 +193,6 @@ std::string profile(at::Device device, const std::function<void()>& work) {
     std::vector<Sum> sums;
     for (const auto& [name, sum] : by_name) sums.push_back(sum);
     std::ranges::sort(sums, std::greater(), &Sum::microseconds);
-    constexpr size_t most = 40;
-    sums.resize(std::min(most, sums.size()));
     std::string text = format_text("\"device_microseconds\": {}, \"kernels\": [", all);
     for (const Sum& sum : sums)
         text += format_text("{}{{\"name\": {}, \"count\": {}, \"microseconds\": {}}}",

@@ -210,7 +210,10 @@ int tell_answer(const Planner& planner, const PlanContext& context, const Planne
     if (context.args.as_json) {
         ordered_json json = to_json(answer);
         json["passed_bytes"] = model.passed_bytes;
-        if (context.args.shows_parts) json["step_parts"] = parts_as_json(answer.seconds);
+        if (context.args.shows_parts) {
+            json["step_parts"] = parts_as_json(answer.seconds);
+            json["uncounted_kernels"] = uncounted_as_json();
+        }
         if (uneven) json["peak_bytes_if_uneven"] = *uneven;
         if (end) json["longer_is_short_of"] = end->of;
         std::cout << json.dump(2) << '\n';

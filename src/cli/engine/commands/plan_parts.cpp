@@ -3,6 +3,8 @@
 #include <iomanip>
 #include <iostream>
 
+#include "ringshard/plan/part_kernels.hpp"
+
 namespace ringshard::cli {
 
 using nlohmann::ordered_json;
@@ -15,7 +17,14 @@ ordered_json parts_as_json(const plan::StepTime& time) {
                          {"seconds", part.seconds},
                          {"share", part.seconds / time.total},
                          {"hidden_seconds", part.hidden},
-                         {"kernels", part.kernels}});
+                         {"kernels", plan::kernels_of(part.name)}});
+    return parts;
+}
+
+ordered_json uncounted_as_json() {
+    ordered_json parts = ordered_json::array();
+    for (const auto& [part, words] : plan::uncounted_kernels())
+        parts.push_back({{"name", part}, {"kernels", words}});
     return parts;
 }
 
