@@ -32,7 +32,7 @@ EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", 
 BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4,
                             "lora_target_modules": "q_proj,v_proj"},
                   "wide": {"lora_r": 8, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
-                           "lora_target_modules": "all-linear"},
+                           "lora_target_modules": "q_proj,k_proj,v_proj,o_proj"},
                   "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
 
 

@@ -53,10 +53,11 @@ void scale_columns(const at::Tensor& columns, const at::Tensor& row) {
 std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec& spec,
                                    const Declared& declared) {
     shard::ParameterGroup all_a{.tensors = {}, .is_adapter = true, .adapter = declared.number};
-    for (const auto& [name, out] : spec.layers)
-        if (const auto found = declared.layers.find(name); found != declared.layers.end())
+    for (const ProjectionSpec::Layer& layer : spec.layers)
+        if (const auto found = declared.layers.find(layer.adapter_name());
+            found != declared.layers.end())
             all_a.tensors.push_back(
-                {format_text("{}.{}", name, matrix_name("lora_A", declared.name)),
+                {format_text("{}.{}", layer.adapter_name(), matrix_name("lora_A", declared.name)),
                  {found->second.rank, spec.in}});
     if (all_a.tensors.empty()) return std::nullopt;
     LowRank made(unit.add(all_a));
@@ -70,7 +71,8 @@ std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec
 
 void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
                         const Declared& declared, size_t layer, int64_t column) {
-    const auto& [name, out] = spec.layers[layer];
+    const std::string& name = spec.layers[layer].adapter_name();
+    const int64_t out = spec.layers[layer].out;
     const auto found = declared.layers.find(name);
     if (found == declared.layers.end()) return;
     const AdapterSpec& adapter = found->second;

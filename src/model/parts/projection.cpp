@@ -22,15 +22,15 @@ shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     shard::ParameterGroup group;
     group.form = spec.form;
     group.begins_with_product = true;
-    for (const auto& [name, out] : spec.layers)
-        group.tensors.push_back({format_text("{}.weight", name), {out, spec.in}});
+    for (const ProjectionSpec::Layer& layer : spec.layers)
+        group.tensors.push_back({format_text("{}.weight", layer.name), {layer.out, spec.in}});
     return group;
 }
 
 shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers) {
     shard::ParameterGroup group{{}, shard::InitialValues::zeros};
-    for (const auto& [name, out] : layers)
-        group.tensors.push_back({format_text("{}.bias", name), {out}});
+    for (const ProjectionSpec::Layer& layer : layers)
+        group.tensors.push_back({format_text("{}.bias", layer.name), {layer.out}});
     return group;
 }
 
