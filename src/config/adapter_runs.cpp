@@ -143,7 +143,10 @@ bool is_good_name(const std::string& name) {
 // Names of files and folders that a job writes beside the folders of its adapters.
 bool is_of_job(const std::string& name) {
     const std::string word = lower_case(name);
-    return word.starts_with("attempt-") || word.starts_with("checkpoint-") || word == "tensorboard";
+    for (const char* const beginning : {"attempt-", "checkpoint-", "superseded-"})
+        if (word.starts_with(beginning)) return true;
+    constexpr std::array names{"latest", "save-now", "stop-now", "stopped", "tensorboard"};
+    return std::ranges::find(names, word) != names.end();
 }
 
 std::optional<std::string> why_not_own(const OptionTable& table, const std::string& name) {
@@ -176,9 +179,10 @@ void check_names(const std::vector<NamedSettings>& adapters, const std::string& 
         if (is_of_job(adapter.name))
             problems.push_back(
                 {ExitCode::settings,
-                 format_text("{}: name = {}: is the name of a folder of the job; give the adapter "
-                             "another one",
-                             file, adapter.name)});
+                 format_text(
+                     "{}: name = {}: is the name of a file or folder of the job; give the adapter "
+                     "another one",
+                     file, adapter.name)});
         if (!names.insert(adapter.name).second)
             problems.push_back(
                 {ExitCode::settings,

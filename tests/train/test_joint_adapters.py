@@ -266,7 +266,7 @@ class JointAdapters(JointAdaptersTest):
         for own, words in (("bias: all", ("bias of the adapter a", "choose lora_only")),
                            ("bias: lora_only, lora_target_modules: down_proj", ("bias of the adapter a", "leave it out"))):
             self.expect_refusal("list: [{name: a, %s}]" % own, *words, flags=["--dataset_name", self.data_of("small")])
-        for name in ("checkpoint-1", "Attempt-2", "tensorboard"):
+        for name in ("checkpoint-1", "Attempt-2", "tensorboard", "latest", "stop-now", "save-now", "stopped", "superseded-1-1"):
             self.expect_refusal("list: [{name: %s}]" % name, f"name = {name}: ", "folder of the job")
         self.expect_refusal("list: [{name: a}]", "use_peft = false", "leave it out", flags=["--use_peft", "false"])
         self.expect(run("score", "--model_name_or_path", MODEL, "--dataset_name", self.data_of("small"), "--adapters", self.adapters,
