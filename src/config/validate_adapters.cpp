@@ -41,10 +41,6 @@ void check_joint_adapters(RuleReport& report) {
     refuse(config.adapter.bias == TrainedBiases::all, "bias",
            "biases of layers without an adapter are weights of the model, which all adapters "
            "share; give bias lora_only, or train each adapter in a run of its own");
-    refuse(
-        config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
-        "each adapter is written into its folder when it ends, and trainer export writes those of "
-        "a checkpoint; leave it out");
     refuse(config.training.cuda_graphs, "cuda_graphs",
            "the tokens of each adapter differ from step to step; leave it out");
     refuse(config.training.has_fp8() && config.training.fp8_recipe != Fp8Recipe::rowwise,

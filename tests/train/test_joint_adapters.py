@@ -220,7 +220,13 @@ class JointAdapters(JointAdaptersTest):
     def test_killed_and_resumed(self):
         flags = ["--profile", "zero3", "--save_steps", "1"]
         whole, killed = self.path("whole"), self.path("killed")
-        self.expect(self.train_together(whole, *flags, ranks=2), 0)
+        self.expect(self.train_together(whole, *flags, "--save_model_in_checkpoints", "true", ranks=2), 0)
+        for name in ADAPTERS:  # of the last step of each, and of all later ones
+            for file in ("adapter_model.safetensors", "adapter_config.json"):
+                self.assertEqual(read_file(whole, "checkpoint-6", name, file), read_file(whole, name, file))
+        self.assertNotEqual(read_file(whole, "checkpoint-2", "small", "adapter_model.safetensors"),
+                            read_file(whole, "small", "adapter_model.safetensors"))
+        self.expect(run("inspect", whole), 0)
         self.train_together(killed, *flags, ranks=2, RINGSHARD_FAULT="save:written:3:kill")
         self.train_together(killed, *flags, ranks=2, RINGSHARD_FAULT="export:1:kill")
         self.expect(self.train_together(killed, *flags, ranks=2), 0, "resuming from")
@@ -255,7 +261,7 @@ class JointAdapters(JointAdaptersTest):
         self.expect_refusal("list: [{name: a, lora_r: 5000}]", "adapter a: lora_r = 5000",
                             flags=["--dataset_name", self.data_of("small")])
         for flag, value in (("lora_modules_to_save", "lm_head"), ("bias", "all"), ("init_lora_weights", "pissa"),
-                            ("save_model_in_checkpoints", "true"), ("adapter_name_or_path", "folder")):
+                            ("adapter_name_or_path", "folder")):
             self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])
         for flag, value in (("lora_modules_to_save", "lm_head"), ("lora_target_parameters", "q_proj.weight")):
             self.expect_refusal("list: [{name: a, %s: %s}]" % (flag, value), f"{flag} = {value} [", "adapter a]", "in a run of its own")
