@@ -26,6 +26,8 @@ constexpr std::array own_settings{"adapter_name_or_path",
                                   "lora_alpha",
                                   "lora_dropout",
                                   "lora_target_modules",
+                                  "lora_target_parameters",
+                                  "lora_modules_to_save",
                                   "exclude_modules",
                                   "layers_to_transform",
                                   "rank_pattern",
@@ -151,10 +153,6 @@ bool is_of_job(const std::string& name) {
 
 std::optional<std::string> why_not_own(const OptionTable& table, const std::string& name) {
     if (std::ranges::find(own_settings, name) != own_settings.end()) return std::nullopt;
-    for (const char* const of_model : {"lora_modules_to_save", "lora_target_parameters"})
-        if (name == of_model)
-            return "adapters that train together are for linear layers, and share all weights of "
-                   "the model; leave it out, or train this adapter in a run of its own";
     if (name == "use_peft") return "each of them is an adapter; leave it out";
     if (table.find(name) == nullptr && table.find_alias(name) == nullptr &&
         table.find_block(name) == nullptr)

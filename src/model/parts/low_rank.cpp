@@ -92,14 +92,8 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
              .is_adapter = true,
              .is_adapter_output = true,
              .adapter = declared.number});
-    std::optional<shard::ParameterId> bias;
-    if (adapter.has_bias)
-        bias = unit.add({.tensors = {{format_text("{}.bias.{}", name, declared.name), {out}}},
-                         .is_adapter = true,
-                         .is_bias = true,
-                         .adapter = declared.number});
     const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
-    layers_.push_back({b, magnitude, bias, column, out, rank_, adapter.rank, adapter.scaling, salt,
+    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling, salt,
                        mix_bits(salt, declared.number)});
     rank_ += adapter.rank;
     dropout_ = adapter.dropout;
@@ -157,22 +151,6 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
             bias.defined() ? bias.narrow(0, layer.column, layer.out) : at::Tensor();
         scale_sum(columns, of_bias, of_base, update, layer.scaling, scale);
     }
-}
-
-void LowRank::replace_biases(const shard::UnitTensors& weights, const at::Tensor& frozen,
-                             const at::Tensor& y) const {
-    for (const Layer& layer : layers_)
-        if (layer.bias)
-            y.narrow(1, layer.column, layer.out)
-                .add_(weights[*layer.bias].to(at::kFloat) -
-                      frozen.narrow(0, layer.column, layer.out).to(at::kFloat));
-}
-
-void LowRank::add_bias_gradients(const shard::UnitTensors& gradients, const at::Tensor& dy) const {
-    for (const Layer& layer : layers_)
-        if (layer.bias)
-            ops::add_bias_gradient(gradients[*layer.bias],
-                                   dy.narrow(1, layer.column, layer.out).contiguous());
 }
 
 LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Tensor& dy) const {
@@ -265,7 +243,6 @@ void LowRank::add_gradients_of_dropped(const Operands& operands,
 void LowRank::add_gradients(const Operands& operands, const shard::UnitTensors& gradients,
                             const Gradient& gradient, const at::Tensor& x) const {
     const auto& [context, weights, base] = operands;
-    add_bias_gradients(gradients, gradient.y);
     if (drops(context)) {
         for (size_t i = 0; i < layers_.size(); ++i)
             add_gradients_of_dropped(operands, gradients, gradient, i,
@@ -286,7 +263,6 @@ void LowRank::add_all_gradients(const Operands& operands, const shard::UnitTenso
         add_gradients(operands, gradients, gradient, x);
         return add_input_gradient(operands, gradient, dx);
     }
-    add_bias_gradients(gradients, gradient.y);
     for (size_t i = 0; i < layers_.size(); ++i) {
         const at::Tensor seen =
             ops::dropout_and_add(x, dx, dropped_input_gradient(operands, gradient, layers_[i]),
