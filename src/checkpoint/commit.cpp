@@ -89,7 +89,7 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
     std::map<std::string, int64_t> sizes;
     std::error_code error;
     for (const std::filesystem::path& entry : folder_entries(folder, error))
-        if (!error && !is_copy_of_weights(entry.filename()))
+        if (!error && !is_copy_of_weights(entry.filename()) && !folder_exists(entry))
             sizes[entry.filename()] =
                 static_cast<int64_t>(std::filesystem::file_size(entry, error));
     if (!error) return sizes;

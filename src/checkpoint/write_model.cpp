@@ -28,6 +28,12 @@ std::vector<FrozenPart> frozen_parts(const shard::Zero& zero) {
 std::optional<Failure> lay_out_model(const std::filesystem::path& folder,
                                      const std::vector<ModelFile>& files) {
     for (const ModelFile& file : files) {
+        // One of several adapters has a folder of its name.
+        const std::filesystem::path parent = (folder / file.name).parent_path();
+        std::error_code error;
+        if (!folder_exists(parent) && !std::filesystem::create_directory(parent, error))
+            return Failure{ExitCode::io,
+                           format_text("{} cannot be made: {}", parent.string(), error.message())};
         auto opened = File::open(folder / file.name, O_WRONLY | O_CREAT | O_TRUNC);
         if (!opened) return opened.failure();
         if (auto failure = opened.value().write_at(std::as_bytes(std::span(file.head)), 0))

@@ -26,6 +26,8 @@ constexpr std::array own_settings{"adapter_name_or_path",
                                   "lora_alpha",
                                   "lora_dropout",
                                   "lora_target_modules",
+                                  "lora_target_parameters",
+                                  "lora_modules_to_save",
                                   "exclude_modules",
                                   "layers_to_transform",
                                   "rank_pattern",
@@ -143,15 +145,14 @@ bool is_good_name(const std::string& name) {
 // Names of files and folders that a job writes beside the folders of its adapters.
 bool is_of_job(const std::string& name) {
     const std::string word = lower_case(name);
-    return word.starts_with("attempt-") || word.starts_with("checkpoint-") || word == "tensorboard";
+    for (const char* const beginning : {"attempt-", "checkpoint-", "superseded-"})
+        if (word.starts_with(beginning)) return true;
+    constexpr std::array names{"latest", "save-now", "stop-now", "stopped", "tensorboard"};
+    return std::ranges::find(names, word) != names.end();
 }
 
 std::optional<std::string> why_not_own(const OptionTable& table, const std::string& name) {
     if (std::ranges::find(own_settings, name) != own_settings.end()) return std::nullopt;
-    for (const char* const of_model : {"lora_modules_to_save", "lora_target_parameters"})
-        if (name == of_model)
-            return "adapters that train together are for linear layers, and share all weights of "
-                   "the model; leave it out, or train this adapter in a run of its own";
     if (name == "use_peft") return "each of them is an adapter; leave it out";
     if (table.find(name) == nullptr && table.find_alias(name) == nullptr &&
         table.find_block(name) == nullptr)
@@ -176,9 +177,10 @@ void check_names(const std::vector<NamedSettings>& adapters, const std::string& 
         if (is_of_job(adapter.name))
             problems.push_back(
                 {ExitCode::settings,
-                 format_text("{}: name = {}: is the name of a folder of the job; give the adapter "
-                             "another one",
-                             file, adapter.name)});
+                 format_text(
+                     "{}: name = {}: is the name of a file or folder of the job; give the adapter "
+                     "another one",
+                     file, adapter.name)});
         if (!names.insert(adapter.name).second)
             problems.push_back(
                 {ExitCode::settings,

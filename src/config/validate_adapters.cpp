@@ -35,25 +35,12 @@ void check_joint_adapters(RuleReport& report) {
     refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
            "each adapter that trains beside others goes on from one of its own; leave it out, and "
            "give adapter_name_or_path in the file of adapters");
-    refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
-           "adapters that train together share all weights of the model; leave it out, or "
-           "train each adapter in a run of its own");
-    refuse(config.adapter.bias == TrainedBiases::all, "bias",
-           "biases of layers without an adapter are weights of the model, which all adapters "
-           "share; give bias lora_only, or train each adapter in a run of its own");
-    refuse(
-        config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
-        "each adapter is written into its folder when it ends, and trainer export writes those of "
-        "a checkpoint; leave it out");
     refuse(config.training.cuda_graphs, "cuda_graphs",
            "the tokens of each adapter differ from step to step; leave it out");
     refuse(config.training.has_fp8() && config.training.fp8_recipe != Fp8Recipe::rowwise,
            "fp8_recipe",
            "adapters that train together would share the scales of their tokens, and each would "
            "depend on the others; give rowwise, or train each adapter in a run of its own");
-    refuse(!config.adapter.lora_target_parameters.empty(), "lora_target_parameters",
-           "adapters that train together are for linear layers; leave it out, or train each "
-           "adapter in a run of its own");
     const auto init = read_adapter_init(config.adapter.init_lora_weights);
     refuse(init && init->takes_from_weights(), "init_lora_weights",
            "adapters that train together leave the weights of the model as they are; choose "

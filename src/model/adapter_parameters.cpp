@@ -40,27 +40,41 @@ std::vector<LinearLayer> parameters_of(const ModelSpec& spec,
         parameters.push_back({layer.name + ".weight", layer.block, layer.in_block, layer.shape});
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         const auto& experts = spec.blocks[block].experts;
-        if (!experts || experts->tensors != ExpertTensors::single) continue;
+        // transformers calls the stacked matrices of Granite otherwise, and its router is a layer.
+        if (!experts || experts->tensors == ExpertTensors::stacked) continue;
         const int64_t width = spec.blocks[block].width;
-        const std::string prefix = block_prefix(spec, block);
-        parameters.push_back(
-            {prefix + experts_gate_up, block, experts_gate_up, {2 * experts->intermediate, width}});
-        parameters.push_back(
-            {prefix + experts_down, block, experts_down, {width, experts->intermediate}});
+        const auto add = [&](const std::string& name, const char* ending, int64_t out, int64_t in) {
+            parameters.push_back({format_text("{}{}{}", block_prefix(spec, block), name, ending),
+                                  block,
+                                  name,
+                                  {out, in}});
+        };
+        add(router_name(*experts), ".weight", experts->count, width);
+        add(experts_gate_up, "", 2 * experts->intermediate, width);
+        add(experts_down, "", width, experts->intermediate);
     }
     return parameters;
 }
 
-std::optional<Failure> check_target(const std::string& target,
+// Files of models may have another name for a router than PEFT.
+bool is_router(const ModelSpec& spec, const std::string& tensor) {
+    return std::ranges::any_of(spec.blocks, [&](const BlockSpec& block) {
+        return block.experts && is_end_of(block.experts->router + ".weight", tensor);
+    });
+}
+
+std::optional<Failure> check_target(const std::string& target, const ModelSpec& spec,
                                     const std::vector<LinearLayer>& parameters,
                                     const std::vector<std::string>& tensors) {
     std::vector<std::string> names;
     for (const LinearLayer& parameter : parameters) names.push_back(parameter.name);
     for (const std::string& tensor : tensors)
-        if (is_end_of(target, tensor) && std::ranges::find(names, tensor) == names.end())
+        if (is_end_of(target, tensor) && std::ranges::find(names, tensor) == names.end() &&
+            !is_router(spec, tensor))
             return refuse(
                 format_text("lora_target_parameters = {}: matches {}, which is no matrix of a "
-                            "linear layer and not one of all experts; name what is meant, as "
+                            "linear layer, not that of a router and not one of all experts; name "
+                            "what is meant, as "
                             "mlp.experts.gate_up_proj or self_attn.q_proj.weight",
                             target, tensor));
     if (std::ranges::any_of(names,
@@ -80,13 +94,20 @@ Expected<std::vector<LinearLayer>> find_parameters(const LoraConfig& config, con
     if (auto failure = check_settings(config, spec)) return *failure;
     const std::vector<LinearLayer> parameters = parameters_of(spec, layers);
     for (const std::string& target : config.target_parameters)
-        if (auto failure = check_target(target, parameters, tensors)) return *failure;
+        if (auto failure = check_target(target, spec, parameters, tensors)) return *failure;
     std::vector<LinearLayer> found;
     for (const LinearLayer& parameter : parameters)
         if (std::ranges::any_of(config.target_parameters, [&](const std::string& target) {
                 return is_end_of(target, parameter.name);
             }))
             found.push_back(parameter);
+    for (const LinearLayer& parameter : found)
+        if (const auto& experts = spec.blocks[parameter.block].experts;
+            experts && experts->routes_in_fp32 && parameter.in_block == router_name(*experts))
+            return refuse(format_text(
+                "lora_target_parameters: the router {} multiplies in fp32, and an adapter of it is "
+                "not served; leave it out, and all-linear too: name layers in lora_target_modules",
+                parameter.name));
     return found;
 }
 

@@ -52,11 +52,13 @@ std::optional<Failure> check_target(const std::string& target,
         if (is_end_of(target, layer.name)) return std::nullopt;
         names.push_back(layer.in_block);
     }
+    names.emplace_back("all-linear");
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());
-    return refuse(
-        format_text("lora_target_modules = {}: no linear layer has this name; the nearest are {}",
-                    target, nearest_names(target, names)));
+    return refuse(format_text(
+        "lora_target_modules = {}: no linear layer has this name; the nearest are {}{}", target,
+        nearest_names(target, names),
+        is_plain_name(target) ? "" : ". An expression stands alone, as .*\\.(q_proj|v_proj)"));
 }
 
 // A full name matches in every block, as in PEFT.

@@ -6,6 +6,7 @@
 
 #include "adapter_parameters.hpp"
 #include "adapter_targets.hpp"
+#include "expert_targets.hpp"
 #include "model_parts.hpp"
 #include "module_names.hpp"
 #include "name_patterns.hpp"
@@ -45,7 +46,10 @@ Expected<AdapterSpec> adapter_of(const LoraConfig& config, const LinearLayer& la
     const auto alpha =
         of_pattern("alpha_pattern", config.alpha_pattern, layer.name, config.lora_alpha);
     if (!alpha) return alpha.failure();
-    const int64_t most = std::min(layer.shape[0], layer.shape[1]);
+    // As in PEFT a rank may exceed one side of a matrix: all-linear names narrow ones too.
+    const bool is_part = config.init.takes_from_weights();
+    const int64_t most = is_part ? std::min(layer.shape[0], layer.shape[1])
+                                 : std::max(layer.shape[0], layer.shape[1]);
     if (rank.value() < 1 || rank.value() > most)
         return refuse(format_text("lora_r = {}: {} is a matrix of {} x {}; a rank is from 1 to {}",
                                   rank.value(), layer.name, layer.shape[0], layer.shape[1], most));
@@ -177,6 +181,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     const ModelParts parts(spec);
     const std::vector<LinearLayer> layers = linear_layers_of(parts);
     const bool is_all_linear = asks_for_all_linear(config);
+    if (auto failure = settle_expert_targets(spec, config, layers)) return failure;
     const auto parameters = find_parameters(config, spec, layers, tensor_names(parts));
     if (!parameters) return parameters.failure();
     if (auto failure = settle_targets(spec, config, layers)) return failure;

@@ -24,22 +24,27 @@ struct Chunk {
 
 // Calls `work` with one chunk after the other. Returns the statistics of all tokens with a target.
 template <class Work>
-at::Tensor for_chunks(const TokenBatch& batch, int64_t tokens_per_chunk, Work work) {
-    const int64_t count = batch.targets.size(0);
+at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk, Work work) {
+    const int64_t count = targets.tokens.size(0);
     at::Tensor token_stats =
-        at::empty({count, ops::stats_per_token}, batch.targets.options().dtype(at::kFloat));
+        at::empty({count, ops::stats_per_token}, targets.tokens.options().dtype(at::kFloat));
     for (int64_t begin = 0; begin < count; begin += tokens_per_chunk) {
-        const auto part = [&, length = std::min(tokens_per_chunk, count - begin)](
-                              const at::Tensor& all) { return all.narrow(0, begin, length); };
-        work(Chunk{
-            part(batch.target_places),
-            {part(batch.targets), batch.weights.defined() ? part(batch.weights) : at::Tensor()},
-            part(token_stats)});
+        const int64_t length = std::min(tokens_per_chunk, count - begin);
+        const HeadTargets part = targets.of_range(begin, length);
+        work(Chunk{part.places, {part.tokens, part.weights}, token_stats.narrow(0, begin, length)});
     }
     return token_stats;
 }
 
 }  // namespace
+
+HeadTargets HeadTargets::of_range(int64_t begin, int64_t length) const {
+    HeadTargets part = *this;
+    part.places = places.narrow(0, begin, length);
+    part.tokens = tokens.narrow(0, begin, length);
+    if (weights.defined()) part.weights = weights.narrow(0, begin, length);
+    return part;
+}
 
 HeadViews::HeadViews(shard::UnitTensors tensors, const HeadParameters& parameters)
     : unit(std::move(tensors)),
@@ -65,11 +70,11 @@ void cap_backward(const ModelSpec& spec, const at::Tensor& d_logits, const at::T
 
 }  // namespace
 
-HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
+at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadGradients& gradients, const at::Tensor& x,
-                                 const TokenBatch& batch, const HeadWork& work) {
-    at::Tensor d_x = at::zeros_like(x);
-    at::Tensor token_stats = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+                                 const HeadTargets& targets, const HeadWork& work,
+                                 const at::Tensor& d_x) {
+    return for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
         const at::Tensor logits = logits_of(spec, work.gemms, weights, normed.y);
@@ -90,12 +95,11 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                               d_rows);
         d_x.index_copy_(0, chunk.places, d_rows);
     });
-    return {std::move(token_stats), std::move(d_x)};
 }
 
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                        const TokenBatch& batch, const HeadWork& work) {
-    return for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+                        const HeadTargets& targets, const HeadWork& work) {
+    return for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
         ops::cross_entropy_value(
             head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x)), chunk.targets,
             work.loss, chunk.token_stats);
@@ -103,14 +107,14 @@ at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const a
 }
 
 TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                        const TokenBatch& batch, const HeadWork& work, int64_t top_k) {
-    const auto options = batch.targets.options();
-    const int64_t count = batch.targets.size(0);
+                        const HeadTargets& targets, const HeadWork& work, int64_t top_k) {
+    const auto options = targets.tokens.options();
+    const int64_t count = targets.tokens.size(0);
     TokenScores scores{{},
                        at::empty({count, top_k}, options),
                        at::empty({count, top_k}, options.dtype(at::kFloat))};
     int64_t begin = 0;
-    scores.token_stats = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+    scores.token_stats = for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor logits =
             head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x));
         ops::cross_entropy_value(logits, chunk.targets, work.loss, chunk.token_stats);

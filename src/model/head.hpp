@@ -36,10 +36,17 @@ struct HeadGradients {
     const HeadParameters& parameters;
 };
 
-struct HeadResult {
-    at::Tensor token_stats;  // [n, ops::stats_per_token]
-    at::Tensor d_x;          // [t, w]
+// The rows of x [t, w] that have a target, as TokenBatch has them.
+struct HeadTargets {
+    explicit HeadTargets(const TokenBatch& batch)
+        : places(batch.target_places), tokens(batch.targets), weights(batch.weights) {}
+    HeadTargets of_range(int64_t begin, int64_t length) const;
+
+    at::Tensor places;   // [n]
+    at::Tensor tokens;   // [n]
+    at::Tensor weights;  // [n], or undefined
 };
+
 struct HeadWork {
     const ops::Gemms& gemms;
     double gradient_scale;
@@ -47,17 +54,20 @@ struct HeadWork {
     int64_t tokens_per_chunk;
 };
 // Loss and gradients in one pass: gradients of gradient_scale x the sum of losses are added up.
-HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
+// Writes the gradient of the rows with a target into d_x [t, w]. Returns
+// [n, ops::stats_per_token].
+at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadGradients& gradients, const at::Tensor& x,
-                                 const TokenBatch& batch, const HeadWork& work);
+                                 const HeadTargets& targets, const HeadWork& work,
+                                 const at::Tensor& d_x);
 
 // The loss alone, for evaluation: [n, ops::stats_per_token].
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                        const TokenBatch& batch, const HeadWork& work);
+                        const HeadTargets& targets, const HeadWork& work);
 
 // The same, with the `top_k` most likely tokens in the place of each target.
 TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                        const TokenBatch& batch, const HeadWork& work, int64_t top_k);
+                        const HeadTargets& targets, const HeadWork& work, int64_t top_k);
 
 // Logits of some rows of x, for looking at.
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,

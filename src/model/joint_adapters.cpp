@@ -1,49 +1,52 @@
 #include "ringshard/model/joint_adapters.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "adapter_targets.hpp"
-#include "ringshard/base/error.hpp"
+#include "module_names.hpp"
+#include "parts/expert_adapter.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
 
 namespace {
 
-constexpr const char* magnitude_ending = ".lora_magnitude_vector";
+constexpr std::string_view weight_ending = ".weight";
 constexpr const char* bias_ending = ".bias";
 
 // Returns the name of a tensor of an adapter among several.
 std::string joint_name(const std::string& own, const std::string& adapter) {
-    if (own.ends_with(magnitude_ending) || own.ends_with(bias_ending))
-        return format_text("{}.{}", own, adapter);
-    const size_t weight = own.rfind(".weight");
-    return format_text("{}.{}{}", own.substr(0, weight), adapter, own.substr(weight));
+    if (!own.ends_with(weight_ending)) return format_text("{}.{}", own, adapter);
+    return format_text("{}.{}{}", own.substr(0, own.size() - weight_ending.size()), adapter,
+                       weight_ending);
 }
 
-std::optional<Failure> check_joint(const std::string& name, const LoraConfig& config) {
-    const auto refuse = [&](const char* setting, const char* why, const char* cure = "") {
-        return Failure{ExitCode::settings,
-                       format_text("{} of the adapter {}: {}; {}train it in a run of its own",
-                                   setting, name, why, cure)};
-    };
-    if (!config.modules_to_save.empty())
-        return refuse("lora_modules_to_save",
-                      "it trains weights of the model, which all adapters share");
-    if (config.bias == config::TrainedBiases::all)
-        return refuse("bias",
-                      "biases of layers without an adapter are weights of the model, which all "
-                      "adapters share",
-                      "choose lora_only, or ");
+// `alone`: the model with the adapter alone.
+std::optional<Failure> check_joint(const std::string& name, const LoraConfig& config,
+                                   const ModelSpec& alone) {
     if (config.init.takes_from_weights())
-        return refuse("init_lora_weights",
-                      "it changes weights of the model, which all adapters share",
-                      "choose true or gaussian, or ");
-    if (!config.target_parameters.empty())
-        return refuse("lora_target_parameters",
-                      "adapters that train together are for linear layers");
+        return Failure{
+            ExitCode::settings,
+            format_text("init_lora_weights of the adapter {}: it changes weights of the model, "
+                        "which all adapters share; choose true or gaussian, or train it in a run "
+                        "of its own",
+                        name)};
+    for (const BlockSpec& block : alone.blocks) {
+        if (!block.experts) continue;
+        for (const auto& [layer, adapter] : block.adapters)
+            if (is_of_experts(*block.experts, layer))
+                return Failure{
+                    ExitCode::settings,
+                    format_text("adapter {}: would adapt {}, and adapters that train together are "
+                                "for linear layers; name layers of the attention alone, as "
+                                "lora_target_modules q_proj,k_proj,v_proj,o_proj, or train it in a "
+                                "run of its own",
+                                name, layer)};
+    }
     return std::nullopt;
 }
 
@@ -51,11 +54,70 @@ std::string bias_of(const ModelSpec& spec, size_t block, const std::string& laye
     return concat(block_prefix(spec, block), layer, bias_ending);
 }
 
-// The weights of the model, all of which are frozen.
-std::set<std::string> all_weights(ModelSpec spec, LoraConfig config) {
-    config.bias = config::TrainedBiases::none;
-    RINGSHARD_CHECK(!add_adapters(spec, config), "the same adapters have just been added");
-    return std::move(spec.frozen);
+// The tensors of the model, without those of adapters.
+std::set<std::string> all_weights(const ModelSpec& spec) {
+    std::set<std::string> names;
+    for (const shard::UnitLayout& module : ModelParts(spec).modules)
+        for (const shard::ParameterGroup& group : module.groups())
+            if (!group.is_adapter)
+                for (const shard::TensorSpec& tensor : group.tensors) names.insert(tensor.name);
+    return names;
+}
+
+// What an adapter trains of the model, which becomes its own: biases of linear layers, by block,
+// and modules outside of the blocks.
+struct OwnWeights {
+    std::vector<std::set<std::string>> biases;
+    OwnModules modules{};
+};
+
+// The tensors of modules that an adapter may have as its own.
+std::map<std::string, bool OwnModules::*> tensors_of_modules(const ModelSpec& spec) {
+    const ParameterNames& names = spec.names;
+    std::map<std::string, bool OwnModules::*> tensors;
+    tensors[concat(names.embedding, weight_ending)] = &OwnModules::embedding;
+    tensors[concat(names.head, weight_ending)] = &OwnModules::head;
+    tensors[concat(names.final_norm, weight_ending)] = &OwnModules::final_norm;
+    if (spec.has_head_bias) tensors[concat(names.head, bias_ending)] = &OwnModules::head;
+    if (spec.norm.has_bias)
+        tensors[concat(names.final_norm, bias_ending)] = &OwnModules::final_norm;
+    return tensors;
+}
+
+// `alone`: the model with the adapter alone. Fails (78) where it trains another weight of the
+// model.
+Expected<OwnWeights> own_weights(const ModelSpec& alone, const std::string& adapter) {
+    const auto of_modules = tensors_of_modules(alone);
+    std::map<std::string, std::pair<size_t, std::string>> of_biases;
+    for (const LinearLayer& layer : linear_layers_of(ModelParts(alone)))
+        of_biases[layer.name + bias_ending] = {layer.block, layer.in_block};
+    OwnWeights own{std::vector<std::set<std::string>>(alone.blocks.size())};
+    for (const std::string& tensor : all_weights(alone)) {
+        if (alone.frozen.contains(tensor)) continue;
+        if (const auto found = of_modules.find(tensor); found != of_modules.end()) {
+            own.modules.*found->second = true;
+            continue;
+        }
+        const auto bias = of_biases.find(tensor);
+        if (bias == of_biases.end())
+            return Failure{
+                ExitCode::settings,
+                format_text(
+                    "adapter {}: would train {}, which adapters that train together share; "
+                    "they may have their own embedding, output layer, final norm and biases "
+                    "of linear layers. Name no other module in lora_modules_to_save, give "
+                    "bias lora_only in place of all, or train it in a run of its own",
+                    adapter, tensor)};
+        own.biases[bias->second.first].insert(bias->second.second);
+    }
+    for (const auto& [tensor, module] : of_modules)
+        if (own.modules.*module && alone.frozen.contains(tensor))
+            return Failure{ExitCode::settings,
+                           format_text("bias of the adapter {}: {} would be trained in part; name "
+                                       "the module in lora_modules_to_save and give bias "
+                                       "lora_only, or train it in a run of its own",
+                                       adapter, module_of(tensor))};
+    return own;
 }
 
 }  // namespace
@@ -71,29 +133,34 @@ std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std
                         spec.router_aux_loss_coef, spec.architecture)};
     const ModelSpec base = spec;
     for (size_t number = 0; number < names.size(); ++number) {
-        if (auto failure = check_joint(names[number], configs[number])) return failure;
         ModelSpec alone = base;
-        const LoraConfig asked = configs[number];  // adding settles its names
         if (auto failure = add_adapters(alone, configs[number])) {
             failure->message = format_text("adapter {}: {}", names[number], failure->message);
             return failure;
         }
+        if (auto failure = check_joint(names[number], configs[number], alone)) return failure;
         if (configs[number].bias != config::TrainedBiases::none &&
             !trains_biases(alone, configs[number]))
             return Failure{ExitCode::settings,
-                           format_text("bias of the adapter {}: no layer that has an adapter has a "
-                                       "bias; leave it out",
+                           format_text("bias of the adapter {}: the model has no biases, or "
+                                       "(lora_only) none in layers with an adapter; leave it out",
                                        names[number])};
-        spec.frozen = all_weights(base, asked);
-        for (size_t block = 0; block < spec.blocks.size(); ++block) {
-            JointAdapter adapter{names[number], std::move(alone.blocks[block].adapters)};
-            for (auto& [layer, own] : adapter.layers) {
-                const std::string bias = bias_of(spec, block, layer);
-                own.has_bias = spec.frozen.contains(bias) && !alone.frozen.contains(bias);
-            }
-            spec.blocks[block].joint.push_back(std::move(adapter));
-        }
+        auto own = own_weights(alone, names[number]);
+        if (!own) return own.failure();
+        // One that trains the head or the embedding unties them, for all.
+        spec.tied = spec.tied && alone.tied;
+        spec.reads_head_from_embedding |= alone.reads_head_from_embedding;
+        spec.own_modules.push_back(own.value().modules);
+        for (size_t block = 0; block < spec.blocks.size(); ++block)
+            spec.blocks[block].joint.push_back({names[number],
+                                                std::move(alone.blocks[block].adapters),
+                                                std::move(own.value().biases[block])});
     }
+    spec.frozen = all_weights(spec);
+    const auto has_none = [](const OwnModules& own) {
+        return !own.embedding && !own.head && !own.final_norm;
+    };
+    if (std::ranges::all_of(spec.own_modules, has_none)) spec.own_modules.clear();
     return std::nullopt;
 }
 
@@ -103,33 +170,39 @@ std::vector<std::string> joint_adapters(const ModelSpec& spec) {
     return names;
 }
 
+namespace {
+
+// The tensors of the model that one of the adapters has as its own.
+std::set<std::string> own_tensors(const ModelSpec& spec, size_t number) {
+    std::set<std::string> tensors;
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        for (const std::string& layer : spec.blocks[block].joint.at(number).biases)
+            tensors.insert(bias_of(spec, block, layer));
+    if (spec.own_modules.empty()) return tensors;
+    for (const auto& [tensor, module] : tensors_of_modules(spec))
+        if (spec.own_modules.at(number).*module) tensors.insert(tensor);
+    return tensors;
+}
+
+}  // namespace
+
 ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number) {
     ModelSpec alone = spec;
-    std::set<std::string> biases;
-    for (size_t number_of_block = 0; number_of_block < alone.blocks.size(); ++number_of_block) {
-        BlockSpec& block = alone.blocks[number_of_block];
+    for (BlockSpec& block : alone.blocks) {
         block.adapters = block.joint.at(number).layers;
         block.joint.clear();
-        for (auto& [layer, adapter] : block.adapters)
-            if (std::exchange(adapter.has_bias, false))
-                biases.insert(bias_of(spec, number_of_block, layer));
     }
-    let_biases_train(alone, biases);
+    alone.own_modules.clear();
+    let_biases_train(alone, own_tensors(spec, number));
     return alone;
 }
 
 std::string own_name(const std::string& tensor, const std::string& adapter) {
-    for (const char* const matrix : {".lora_A.", ".lora_B."}) {
-        const std::string ending = format_text("{}{}.weight", matrix, adapter);
-        if (tensor.ends_with(ending))
-            return format_text("{}{}weight", tensor.substr(0, tensor.size() - ending.size()),
-                               matrix);
-    }
     const std::string ending = format_text(".{}", adapter);
-    for (const char* const vector : {magnitude_ending, bias_ending})
-        if (tensor.ends_with(concat(vector, ending)))
-            return tensor.substr(0, tensor.size() - ending.size());
-    return tensor;
+    const std::string of_weight = concat(ending, weight_ending);
+    if (tensor.ends_with(of_weight))
+        return concat(tensor.substr(0, tensor.size() - of_weight.size()), weight_ending);
+    return tensor.ends_with(ending) ? tensor.substr(0, tensor.size() - ending.size()) : tensor;
 }
 
 shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
@@ -146,9 +219,7 @@ shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const Mode
         const shard::ReadWeight read =
             with_adapters(model, alone, start, stored ? &*stored : nullptr);
         std::set<std::string> tensors = adapter_tensors(alone);
-        for (size_t block = 0; block < spec.blocks.size(); ++block)
-            for (const auto& [layer, adapter] : spec.blocks[block].joint[number].layers)
-                if (adapter.has_bias) tensors.insert(bias_of(spec, block, layer));
+        tensors.merge(own_tensors(spec, number));
         for (const std::string& own : tensors)
             (*of_tensor)[joint_name(own, names[number])] = {read, own};
     }

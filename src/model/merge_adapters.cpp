@@ -24,17 +24,26 @@ struct Factors {
     at::Tensor factor{};     // [out], of the rows: the magnitude by the norm
 };
 
+// By the name of the weight: of the equal parts of it that lie one behind the other, one for each
+// expert of a tensor of all experts.
+using FactorsByName = std::map<std::string, std::vector<Factors>>;
+
 // The factors of the matrices of each expert. The rows of B are those of gate and up.
-void add_experts(std::map<std::string, Factors>& factors, const BlockSpec& block,
-                 const std::string& prefix, bool is_gate_up, const Factors& of_all) {
+void add_experts(FactorsByName& factors, const BlockSpec& block, const std::string& prefix,
+                 bool is_gate_up, const Factors& of_all) {
     const ExpertsSpec& spec = *block.experts;
     const int64_t rank = of_all.a.size(0) / spec.count;
     for (int64_t expert = 0; expert < spec.count; ++expert) {
         const at::Tensor a = of_all.a.narrow(0, expert * rank, rank);
         const at::Tensor b = b_of_expert(of_all.b, spec.count, expert);
+        if (spec.tensors == ExpertTensors::turned) {  // the transpose of the sum, [in, out]
+            factors[concat(prefix, is_gate_up ? experts_gate_up : experts_down)].push_back(
+                {b.t().contiguous(), a.t().contiguous(), of_all.scaling});
+            continue;
+        }
         const auto add = [&](const std::string& layer, int64_t first, int64_t rows) {
             factors[format_text("{}{}.{}.{}.weight", prefix, spec.experts, expert, layer)] = {
-                a, b.narrow(0, first, rows), of_all.scaling};
+                {a, b.narrow(0, first, rows), of_all.scaling}};
         };
         if (is_gate_up) {
             add(spec.gate, 0, spec.intermediate);
@@ -55,9 +64,9 @@ void add_adapter_tensors(Tensors& tensors, const shard::FlatUnit& unit, const at
 }
 
 // The adapters of a block by the name of the weight that they belong to.
-std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::string& prefix,
-                                          const Tensors& tensors) {
-    std::map<std::string, Factors> factors;
+FactorsByName factors_of(const BlockSpec& block, const std::string& prefix,
+                         const Tensors& tensors) {
+    FactorsByName factors;
     for (const auto& [layer, adapter] : block.adapters) {
         if (block.experts && (layer == experts_gate_up || layer == experts_down)) {
             const std::string name = prefix + expert_adapter_prefix(block, layer);
@@ -67,22 +76,24 @@ std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::str
             continue;
         }
         const std::string name = concat(prefix, layer);
-        factors[name + ".weight"] = {tensors.at(name + ".lora_A.weight"),
-                                     tensors.at(name + ".lora_B.weight"), adapter.scaling};
-        if (adapter.has_magnitude)
-            factors[name + ".weight"].magnitude = tensors.at(name + ".lora_magnitude_vector");
+        const bool is_router = block.experts && layer == router_name(*block.experts);
+        const std::string weight = is_router ? concat(prefix, block.experts->router) : name;
+        Factors of_layer{tensors.at(name + ".lora_A.weight"), tensors.at(name + ".lora_B.weight"),
+                         adapter.scaling};
+        if (adapter.has_magnitude) of_layer.magnitude = tensors.at(name + ".lora_magnitude_vector");
+        factors[weight + ".weight"] = {std::move(of_layer)};
     }
     return factors;
 }
 
 // Finds the factors of the rows of weights with magnitudes. Gathers the unit that holds them.
-void find_row_factors(std::map<std::string, Factors>& factors, size_t unit, shard::Zero& zero) {
+void find_row_factors(FactorsByName& factors, size_t unit, shard::Zero& zero) {
     zero.begin_pass({unit});
     const at::Tensor flat = zero.weights(unit);
     for (const shard::PlacedTensor& tensor : zero.units()[unit].tensors()) {
         const auto found = factors.find(tensor.spec.name);
         if (found == factors.end()) continue;
-        auto& [a, b, scaling, magnitude, factor] = found->second;
+        auto& [a, b, scaling, magnitude, factor] = found->second.front();
         const at::Tensor weight =
             flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
         factor = magnitude / row_norms(weight, {b, a, scaling});
@@ -111,7 +122,18 @@ void merge(const Factors& factors, int64_t first, const at::Tensor& into) {
     }
 }
 
-void merge_unit(const std::map<std::string, Factors>& factors, size_t unit, shard::Zero& zero) {
+// The same of a tensor in equal parts, one behind the other.
+void merge(const std::vector<Factors>& parts, int64_t first, const at::Tensor& into) {
+    const int64_t size = parts.front().b.size(0) * parts.front().a.size(1);
+    const shard::Range all{first, first + into.numel()};
+    for (int64_t part = first / size; part * size < all.end; ++part) {
+        const shard::Range here = intersect(all, {part * size, (part + 1) * size});
+        merge(parts[static_cast<size_t>(part)], here.begin - part * size,
+              into.narrow(0, here.begin - first, here.size()));
+    }
+}
+
+void merge_unit(const FactorsByName& factors, size_t unit, shard::Zero& zero) {
     const auto [chunks, shards] = zero.weights_at_rest_of(unit);
     for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
         const at::Tensor numbers = shards.load(chunk, shard::Access::read);
@@ -140,8 +162,7 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
             add_adapter_tensors(tensors, zero.units()[unit], zero.weights(unit));
             zero.release(unit, shard::Zero::NextUse::none);
         }
-        std::map<std::string, Factors> factors =
-            factors_of(spec.blocks[block], block_prefix(spec, block), tensors);
+        FactorsByName factors = factors_of(spec.blocks[block], block_prefix(spec, block), tensors);
         for (const size_t unit : frozen) {
             if (has_magnitudes(spec.blocks[block])) find_row_factors(factors, unit, zero);
             merge_unit(factors, unit, zero);

@@ -14,6 +14,39 @@ std::string block_prefix(const ModelSpec& spec, size_t block) {
     return format_text("{}.{}.", spec.names.blocks, block);
 }
 
+namespace {
+
+// A parameter of one of several adapters in place of the model's, by joint_name()'s rule.
+shard::ParameterGroup own_group(const ModelSpec& spec, size_t number, const std::string& module,
+                                const char* kind, std::vector<int64_t> shape) {
+    const std::string& adapter = spec.blocks.front().joint.at(number).name;
+    const bool is_bias = shape.size() == 1;
+    return {.tensors = {{is_bias ? format_text("{}.{}.{}", module, kind, adapter)
+                                 : format_text("{}.{}.{}", module, adapter, kind),
+                         std::move(shape)}},
+            .is_adapter = true,
+            .is_bias = is_bias,
+            .adapter = number};
+}
+
+}  // namespace
+
+void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
+    for (size_t number = 0; number < spec.own_modules.size(); ++number) {
+        const OwnModules& own = spec.own_modules[number];
+        HeadParameters& mine = own_heads.emplace_back(head);
+        if (own.head)
+            mine.projection = unit.add(
+                own_group(spec, number, spec.names.head, "weight", {spec.vocabulary, spec.width}));
+        if (own.head && spec.has_head_bias)
+            mine.bias =
+                unit.add(own_group(spec, number, spec.names.head, "bias", {spec.vocabulary}));
+        if (own.final_norm)
+            mine.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm,
+                                               spec.blocks.front().joint.at(number).name, number});
+    }
+}
+
 ModelParts::ModelParts(const ModelSpec& spec) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
     const auto matrix = [&](const std::string& name) {
@@ -22,12 +55,18 @@ ModelParts::ModelParts(const ModelSpec& spec) {
     shard::ParameterGroup of_table = matrix(spec.names.embedding);
     of_table.begins_with_product = spec.tied;  // with the head's, before the rows of tokens
     table = embedding.add(std::move(of_table));
+    for (size_t number = 0; number < spec.own_modules.size(); ++number)
+        own_tables.push_back(spec.own_modules[number].embedding
+                                 ? embedding.add(own_group(spec, number, spec.names.embedding,
+                                                           "weight", {spec.vocabulary, spec.width}))
+                                 : table);
     const auto add_head = [&](shard::UnitLayout& unit, shard::ParameterId projection) {
         head.projection = projection;
         head.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm});
         if (spec.has_head_bias)
             head.bias =
                 unit.add({{{spec.names.head + ".bias", {spec.vocabulary}}}, InitialValues::zeros});
+        add_own_heads(spec, unit);
     };
     if (spec.tied) add_head(embedding, table);
     modules.push_back(std::move(embedding));
@@ -54,7 +93,10 @@ size_t first_backward_block(const ModelParts& parts) {
     const auto is_trained = [](const shard::ParameterGroup& group) {
         return group.role == shard::Role::trained;
     };
-    if (parts.modules.front().role_of(parts.table) == shard::Role::trained) return 0;
+    const auto trains = [&](shard::ParameterId table) {
+        return parts.modules.front().role_of(table) == shard::Role::trained;
+    };
+    if (trains(parts.table) || std::ranges::any_of(parts.own_tables, trains)) return 0;
     size_t block = 0;
     while (block < parts.blocks.size() &&
            std::ranges::none_of(parts.modules[ModuleIndex::block(block)].groups(), is_trained))

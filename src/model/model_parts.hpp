@@ -19,7 +19,14 @@ struct ModelParts {
     std::vector<shard::UnitLayout> modules;  // as ModuleIndex counts them
     shard::ParameterId table{};              // [v, w], in the module of the embedding
     HeadParameters head{};
+    // Of each of several adapters, if one of them trains modules outside of the blocks whole: its
+    // own or the model's.
+    std::vector<shard::ParameterId> own_tables;
+    std::vector<HeadParameters> own_heads;
     std::vector<Block> blocks;
+
+private:
+    void add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit);
 };
 
 // Returns the lowest block that a backward pass goes through: there is nothing to train below it.

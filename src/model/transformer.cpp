@@ -1,11 +1,13 @@
 #include "ringshard/model/transformer.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
@@ -18,7 +20,6 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/model/adapters.hpp"
-#include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/routing.hpp"
 #include "router_sums.hpp"
 #include "unit_set.hpp"
@@ -64,6 +65,14 @@ void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
                                                 spec.architecture)});
 }
 
+// Returns true if some table of embeddings is trained.
+bool trains_table(const ModelParts& parts) {
+    const auto trains = [&](shard::ParameterId table) {
+        return parts.modules.front().role_of(table) == shard::Role::trained;
+    };
+    return trains(parts.table) || std::ranges::any_of(parts.own_tables, trains);
+}
+
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
     return std::make_unique<ops::Gemms>(device.is_cuda() ? ops::Gemms()
                                                          : ops::Gemms::open().value());
@@ -81,8 +90,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       index_(spec_),
       zero_(zero),
       units_(units_by_module(zero, parts_->modules.size())),
-      trains_table_(parts_->modules[index_.embedding].role_of(parts_->table) ==
-                    shard::Role::trained),
+      trains_table_(trains_table(*parts_)),
       has_dropout_(model::has_dropout(spec_)),
       positions_(std::make_unique<const PositionTables>(spec_, mesh.device())),
       embedding_multiplier_(multiplier_of(spec_, zero.compute_type())),
@@ -197,6 +205,20 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
     return order;
 }
 
+template <class Work>
+at::Tensor Transformer::for_heads(const TokenBatch& batch, Work work) const {
+    const HeadTargets targets(batch);
+    if (parts_->own_heads.empty() || batch.target_bounds.empty())
+        return work(parts_->head, targets);
+    std::vector<at::Tensor> token_stats;
+    for (size_t adapter = 0; adapter < parts_->own_heads.size(); ++adapter) {
+        const int64_t begin = batch.target_bounds.at(adapter);
+        const int64_t length = batch.target_bounds.at(adapter + 1) - begin;
+        token_stats.push_back(work(parts_->own_heads[adapter], targets.of_range(begin, length)));
+    }
+    return at::cat(token_stats);
+}
+
 at::Tensor Transformer::forward(const Pass& pass) const {
     const auto& [batch, positions, has_backward, recorded, caches, routers, longest] = pass;
     const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
@@ -204,8 +226,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     zero_.begin_pass(order_of_units(has_backward));
 
     report_phase("embedding");
-    const at::Tensor table = weights_of(index_.embedding)[parts_->table];
-    at::Tensor x = ops::embedding(batch.tokens, table);
+    at::Tensor x = embed(batch);
     if (embedding_multiplier_ != 1) x.mul_(embedding_multiplier_);
     // A tied table is the head's too.
     release(index_.embedding, is_tied ? next_use : NextUse::none);
@@ -246,8 +267,7 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     if (trains_table_) {
         report_phase("backward of the embedding");
         if (embedding_multiplier_ != 1) gradient.mul_(embedding_multiplier_);
-        ops::embedding_backward(gradient, batch.tokens,
-                                gradients_of(index_.embedding)[parts_->table], spec_.padding_token);
+        embed_backward(batch, gradient);
     }
     // A tied head's gradient goes with the embedding's.
     if (trains_table_ || index_.head == index_.embedding) reduce(index_.embedding);
@@ -271,17 +291,21 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     routers_->balance(share);
 
     report_phase("loss");
-    const HeadViews weights(weights_of(index_.head), parts_->head);
-    const HeadGradients gradients{gradients_of(index_.head), parts_->head};
-    const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
-                                                    {gemms_, gradient_scale, loss_, chunks_.head});
+    const shard::UnitTensors weights = weights_of(index_.head);
+    const shard::UnitTensors gradients = gradients_of(index_.head);
+    at::Tensor d_x = at::zeros_like(x);
+    at::Tensor token_stats = for_heads(batch, [&](const HeadParameters& head,
+                                                  const HeadTargets& targets) {
+        return head_forward_backward(spec_, HeadViews(weights, head), {gradients, head}, x, targets,
+                                     {gemms_, gradient_scale, loss_, chunks_.head}, d_x);
+    });
     x.reset();  // no other part needs it
     release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
-    backward(pass, result.d_x);
-    return result.token_stats;
+    backward(pass, std::move(d_x));
+    return token_stats;
 }
 
 RouterLoad Transformer::take_router_load() const { return routers_->take(); }
@@ -291,9 +315,12 @@ Replays Transformer::replays() const { return recorded_ ? recorded_->replays() :
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward(
         {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
-    const HeadViews weights(weights_of(index_.head), parts_->head);
+    const shard::UnitTensors weights = weights_of(index_.head);
     at::Tensor token_stats =
-        head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
+        for_heads(batch, [&](const HeadParameters& head, const HeadTargets& targets) {
+            return head_forward(spec_, HeadViews(weights, head), x, targets,
+                                {gemms_, 0, loss_, chunks_.head});
+        });
     release(index_.head, NextUse::none);
     return token_stats;
 }
@@ -303,7 +330,7 @@ TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
         {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     TokenScores scores =
-        head_scores(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head}, top_k);
+        head_scores(spec_, weights, x, HeadTargets(batch), {gemms_, 0, loss_, chunks_.head}, top_k);
     release(index_.head, NextUse::none);
     return scores;
 }
@@ -311,7 +338,7 @@ TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
     const at::Tensor x = forward(
         {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
-    const HeadViews weights(weights_of(index_.head), parts_->head);
+    const HeadViews weights(weights_of(index_.head), head_of(batch));
     at::Tensor logits = head_logits(spec_, gemms_, weights, x);
     release(index_.head, NextUse::none);
     return logits;
@@ -340,7 +367,7 @@ at::Tensor Transformer::next_logits(const TokenBatch& batch,
                                     std::span<const LayerCache> caches) const {
     const at::Tensor x = forward(
         {batch, positions_->of(batch), false, nullptr, caches, nullptr, longest_of_experts(batch)});
-    const HeadViews weights(weights_of(index_.head), parts_->head);
+    const HeadViews weights(weights_of(index_.head), head_of(batch));
     at::Tensor logits = head_logits(spec_, gemms_, weights, x.index_select(0, batch.target_places));
     release(index_.head, NextUse::none);
     return logits;

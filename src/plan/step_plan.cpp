@@ -83,6 +83,7 @@ void deal_to_adapters(model::TokenBatch& batch, int64_t first, int64_t count,
     for (int64_t adapter = 0; adapter <= num_adapters; ++adapter) {
         const int64_t before = std::clamp<int64_t>(adapter - first, 0, count);
         batch.adapter_bounds.push_back(batch.tokens.size(0) * before / count);
+        batch.target_bounds.push_back(batch.targets.size(0) * before / count);
     }
 }
 

@@ -89,12 +89,17 @@ class Adapters(TrainerTest):
                 self.assertTrue(torch.all((ours[name] - tensor).abs() <= one_unit * tensor.abs() + 1e-7), (name, dtype))
 
     def test_experts(self):
-        """Adapters of all experts, beside a model of the traces."""
-        with open(os.path.join(DATA, "family_traces", "qwen3_moe-experts.json")) as file, tempfile.TemporaryDirectory() as model:
-            write_model(json.load(file), model)
-            add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
-            self.check({model: ["--lora_target_parameters", "experts.gate_up_proj,experts.down_proj,o_proj.weight",
-                                "--lora_dropout", "0", "--use_rslora"]})
+        """Adapters of experts and routers, named as parameters and as the layers that PEFT takes for them, beside models of the traces."""
+        for trace, flags in (("qwen3_moe-experts", ["--lora_target_parameters", "experts.gate_up_proj,experts.down_proj,o_proj.weight"]),
+                             ("qwen3_moe-all-linear", ["--lora_target_modules", "all-linear"]),
+                             ("qwen3_moe-all-linear", ["--lora_target_modules", r".*layers\.[02]\..*(q|v)_proj"]),
+                             ("mixtral-all-linear", ["--lora_target_modules", "q_proj,w1,w3,gate"]),
+                             ("gpt_oss-experts", ["--lora_target_modules", "q_proj", "--lora_target_parameters",
+                                                  "mlp.experts.gate_up_proj,mlp.experts.down_proj,mlp.router.weight"])):
+            with open(os.path.join(DATA, "family_traces", f"{trace}.json")) as file, tempfile.TemporaryDirectory() as model:
+                write_model(json.load(file), model)
+                add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
+                self.check({model: [*flags, "--lora_dropout", "0", "--use_rslora"]})
 
     def test_all_biases(self):
         """Of norms and of the output layer too."""

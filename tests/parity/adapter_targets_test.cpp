@@ -122,6 +122,86 @@ BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
         (config.target_modules == std::vector<std::string>{"fc1", "fc2", "q_proj", "v_proj"}));
 }
 
+// all-linear names narrow layers too (k_proj and v_proj here), which PEFT gives any rank.
+BOOST_AUTO_TEST_CASE(a_rank_may_exceed_one_side) {
+    const model::ModelSpec base =
+        model::read_model_spec(test::golden_folder() / "models/qwen2-tiny/config.json").value();
+    const auto refusal = [&](model::LoraConfig config) {
+        model::ModelSpec spec = base;
+        const auto failure = model::add_adapters(spec, config);
+        return failure ? failure->message : "";
+    };
+    BOOST_TEST(refusal({.r = 48, .target_modules = {"all-linear"}}) == "");
+    BOOST_TEST(refusal({.r = 65, .target_modules = {"k_proj"}}).find("from 1 to 64") !=
+               std::string::npos);
+    BOOST_TEST(
+        refusal({.r = 33, .target_modules = {"k_proj"}, .init = {config::AdapterInit::Kind::pissa}})
+            .find("from 1 to 32") != std::string::npos);
+}
+
+// PEFT 0.21 takes names of layers for the experts of models that transformers 5 stores otherwise:
+// the configuration that it saved (generator/family_traces.py).
+BOOST_AUTO_TEST_CASE(targets_in_models_with_experts_are_those_of_peft) {
+    for (const char* const name : {"mixtral-all-linear", "qwen3_moe-all-linear"}) {
+        BOOST_TEST_INFO_SCOPE(name);
+        const json golden = json::parse(
+            *read_file(test::golden_folder() / "family_traces" / format_text("{}.json", name)));
+        const auto adapted = [&](model::LoraConfig& config) {
+            model::ModelSpec spec =
+                model::parse_model_spec("config.json", golden["config"].dump()).value();
+            return model::add_adapters(spec, config);
+        };
+        const bool is_mixtral = golden["config"]["model_type"] == "mixtral";
+        const std::vector<std::string> experts =
+            is_mixtral ? std::vector<std::string>{"w1", "w3", "w2"}
+                       : std::vector<std::string>{"gate_proj", "up_proj", "down_proj"};
+        std::vector<std::string> named{"q_proj", "k_proj", "v_proj", "o_proj", "gate"};
+        named.insert(named.end(), experts.begin(), experts.end());
+        for (const auto& targets : {std::vector<std::string>{"all-linear"}, named}) {
+            model::LoraConfig config{.r = 2,
+                                     .lora_alpha = 8,
+                                     .target_modules = targets,
+                                     .targets_are_expression = targets.size() == 1};
+            const auto failure = adapted(config);
+            BOOST_TEST(!failure, (failure ? failure->message : ""));
+            BOOST_TEST(json::parse(model::print_adapter_config(config, "")) ==
+                       golden["adapter"]["config"]);
+        }
+        // Whole names keep a choice of blocks, of which PEFT would take the ends alone.
+        model::LoraConfig narrow{.r = 2,
+                                 .target_modules = {R"(.*layers\.0\..*(q|v)_proj)"},
+                                 .targets_are_expression = true};
+        BOOST_TEST(!adapted(narrow));
+        BOOST_TEST(
+            (narrow.target_modules == std::vector<std::string>{"model.layers.0.self_attn.q_proj",
+                                                               "model.layers.0.self_attn.v_proj"}));
+        model::LoraConfig wide{
+            .r = 2, .target_modules = {R"(.*\.(q|v)_proj)"}, .targets_are_expression = true};
+        BOOST_TEST(!adapted(wide));
+        BOOST_TEST((wide.target_modules == std::vector<std::string>{"q_proj", "v_proj"}));
+        const auto refusal = [&](model::LoraConfig config) {
+            const auto failure = adapted(config);
+            return failure ? failure->message : "";
+        };
+        BOOST_TEST(refusal({.r = 2, .target_modules = {"q_proj", experts[0]}}).find("one tensor") !=
+                   std::string::npos);
+        BOOST_TEST(refusal({.r = 2, .lora_dropout = 0.05, .target_modules = {"all-linear"}})
+                       .find("give lora_dropout 0") != std::string::npos);
+        BOOST_TEST(refusal({.r = 2, .target_modules = {"all-linear"}, .use_dora = true})
+                       .find("magnitudes") != std::string::npos);
+        BOOST_TEST(refusal({.r = 2, .target_modules = {"q_proj", "layers.1.mlp." + experts[2]}})
+                       .find("for all blocks") != std::string::npos);
+        BOOST_TEST(refusal({.r = 2,
+                            .target_modules = {"all-linear"},
+                            .layers_to_transform = std::vector<int64_t>{0}})
+                       .find("names the experts too") != std::string::npos);
+        BOOST_TEST(refusal({.r = 2,
+                            .target_modules = {format_text(".*(q_proj|{})", experts[0])},
+                            .targets_are_expression = true})
+                       .find("experts") != std::string::npos);
+    }
+}
+
 // Of every field of PEFT 0.21's LoraConfig that a run would have to follow: a value that is not
 // served is refused by the field's name.
 BOOST_AUTO_TEST_CASE(what_is_not_served_is_refused_by_name) {

@@ -260,6 +260,8 @@ class Adapters(StoppedRunTest):
         for lora, code, words in (
                 (["--lora_r", "8"], 78, ("has a meaning with adapters only", "use_peft")),
                 (["--use_peft", "--lora_target_modules", "q_prog"], 78, ("no linear layer has this name", "self_attn.q_proj")),
+                (["--use_peft", "--lora_target_modules", "all_linear"], 78, ("no linear layer has this name", "all-linear")),
+                (["--use_peft", "--lora_target_modules", ".*q_proj,.*v_proj"], 78, ("no linear layer has this name", "stands alone")),
                 (["--use_peft", "--lora_target_modules", r"model\.layer\..*"], 78, ("matches no linear layer", "model.layers.0")),
                 (["--use_peft", "--lora_target_modules", "q_proj("], 78, ("is no regular expression",)),
                 (["--use_peft", "--lora_target_modules", "lm_head"], 78, ("lora_modules_to_save lm_head",)),

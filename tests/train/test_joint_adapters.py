@@ -25,6 +25,13 @@ BIASED = {"small": {"lora_r": 4, "bias": "lora_only", "learning_rate": 1e-2, "we
           "wide": {"lora_r": 2, "bias": "lora_only", "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
                    "loraplus_lr_ratio": 4, "lora_target_modules": "all-linear"},
           "short": {"lora_r": 4, "learning_rate": 1e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"}}
+# Each with weights of the model of its own: the tied embedding and output layer; all biases and the output layer; the final norm.
+OWNING = {"small": {"lora_r": 4, "lora_modules_to_save": "lm_head,embed_tokens", "learning_rate": 2e-3, "weight_decay": 0.1,
+                    "lora_dropout": 0.0, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"},
+          "wide": {"lora_r": 2, "bias": "all", "lora_modules_to_save": "lm_head", "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1,
+                   "seed": 3, "max_steps": 3, "lora_target_modules": "v_proj,down_proj"},
+          "short": {"lora_r": 4, "lora_modules_to_save": "model.norm", "learning_rate": 1e-3, "loraplus_lr_ratio": 4, "max_steps": 5,
+                    "lora_dropout": 0.0, "lora_target_parameters": "o_proj.weight", "lora_target_modules": "q_proj,v_proj"}}
 EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
            "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
            "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
@@ -32,7 +39,7 @@ EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", 
 BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4,
                             "lora_target_modules": "q_proj,v_proj"},
                   "wide": {"lora_r": 8, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
-                           "lora_target_modules": "all-linear"},
+                           "lora_target_modules": "q_proj,k_proj,v_proj,o_proj"},
                   "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
 
 
@@ -152,6 +159,40 @@ class JointAdapters(JointAdaptersTest):
         bias = "base_model.model.model.layers.0.self_attn.q_proj.base_layer.bias"
         self.assertNotEqual(begun[bias], ended[bias])
 
+    def test_weights_of_their_own(self):
+        self.expect_own_curves("--packing", "true", "--gradient_accumulation_steps", "2", of=OWNING)
+
+    def test_weights_of_their_own_one_at_a_time(self):
+        self.expect_own_curves("--adapters_at_a_time", "1", "--profile", "zero3", "--sp_size", "2", of=OWNING, of_job=2, ranks=2)
+
+    def test_weights_of_their_own_in_shards(self):
+        """With texts of each; one goes on from a run of its own; all come back out of a checkpoint."""
+        prompts = os.path.join(self.folder.name, "prompts.jsonl")
+        with open(prompts, "w") as file:
+            file.writelines(json.dumps({"prompt": text}) + "\n" for text in ("The ", "How far is it?"))
+        self.expect(self.train_alone("small", self.path("first"), of=OWNING, model=MODEL), 0)
+        of = {**OWNING, "small": {"adapter_name_or_path": self.path("first"), "learning_rate": 1e-3, "max_steps": 3}}
+        together = self.expect_own_curves("--profile", "zero3", "--cp_size", "2", "--save_steps", "3", "--eval_strategy", "steps",
+                                          "--eval_steps", "3", "--eval_dataset_name", self.data_of("short"), "--eval_prompts", prompts,
+                                          "--eval_max_new_tokens", "6", of=of, ranks=2)
+        exported, killed = self.path("exported"), self.path("killed")
+        self.expect(run("export", together, "--output_dir", exported), 0)
+        for name in OWNING:
+            for file in ("adapter_model.safetensors", "adapter_config.json"):
+                self.assertEqual(read_file(exported, name, file), read_file(together, name, file))
+        names = {name: {tensor for tensor in tensors(os.path.join(together, name)) if "lora_" not in tensor} for name in OWNING}
+        self.assertEqual(names["small"], {"base_model.model.lm_head.weight", "base_model.model.model.embed_tokens.weight"})
+        self.assertEqual(names["short"], {"base_model.model.model.norm.weight"})
+        self.assertIn("base_model.model.model.layers.1.self_attn.k_proj.bias", names["wide"])
+        flags = ["--profile", "zero3", "--cp_size", "2", "--save_steps", "1"]
+        adapters = self.write_adapters("owning.yaml", OWNING)
+        self.train_together(killed, *flags, adapters=adapters, ranks=2, RINGSHARD_FAULT="save:written:3:kill")
+        self.expect(self.train_together(killed, *flags, adapters=adapters, ranks=2), 0, "resuming from")
+        whole = self.path("whole")
+        self.expect(self.train_together(whole, *flags, adapters=adapters, ranks=2), 0)
+        for name in OWNING:
+            self.assertEqual(read_file(killed, name, "adapter_model.safetensors"), read_file(whole, name, "adapter_model.safetensors"))
+
     # Two with magnitudes go on from adapters of runs of their own; one begins anew beside them.
     def test_going_on_from_adapters(self):
         of = {"short": SCALED["wide"]}
@@ -173,6 +214,9 @@ class JointAdapters(JointAdaptersTest):
         self.expect_own_curves("--router_aux_loss_coef", "0", "--profile", "zero3", "--ep_size", "2", of=BESIDE_EXPERTS, model=model,
                                ranks=2)
         self.expect(self.train_together(self.path("out"), model=model), 78, "router_aux_loss_coef = 0.05", "all adapters together")
+        experts = self.write_adapters("experts.yaml", {"small": {"lora_dropout": 0, "lora_target_modules": "all-linear"}})
+        self.expect(self.train_together(self.path("out"), "--router_aux_loss_coef", "0", adapters=experts, model=model), 78,
+                    "adapter small: would adapt mlp.", "q_proj,k_proj,v_proj,o_proj")
 
     @unittest.skipUnless("ALL_CASES" in os.environ, "each is a part of a layout below, or of one with evaluations, magnitudes or experts")
     def test_smaller_layouts(self):
@@ -220,7 +264,13 @@ class JointAdapters(JointAdaptersTest):
     def test_killed_and_resumed(self):
         flags = ["--profile", "zero3", "--save_steps", "1"]
         whole, killed = self.path("whole"), self.path("killed")
-        self.expect(self.train_together(whole, *flags, ranks=2), 0)
+        self.expect(self.train_together(whole, *flags, "--save_model_in_checkpoints", "true", ranks=2), 0)
+        for name in ADAPTERS:  # of the last step of each, and of all later ones
+            for file in ("adapter_model.safetensors", "adapter_config.json"):
+                self.assertEqual(read_file(whole, "checkpoint-6", name, file), read_file(whole, name, file))
+        self.assertNotEqual(read_file(whole, "checkpoint-2", "small", "adapter_model.safetensors"),
+                            read_file(whole, "small", "adapter_model.safetensors"))
+        self.expect(run("inspect", whole), 0)
         self.train_together(killed, *flags, ranks=2, RINGSHARD_FAULT="save:written:3:kill")
         self.train_together(killed, *flags, ranks=2, RINGSHARD_FAULT="export:1:kill")
         self.expect(self.train_together(killed, *flags, ranks=2), 0, "resuming from")
@@ -254,19 +304,18 @@ class JointAdapters(JointAdaptersTest):
         self.expect_refusal("list: [{name: a, learning_rate: fast}]", "learning_rate = fast [", "adapter a]", "number")
         self.expect_refusal("list: [{name: a, lora_r: 5000}]", "adapter a: lora_r = 5000",
                             flags=["--dataset_name", self.data_of("small")])
-        for flag, value in (("lora_modules_to_save", "lm_head"), ("bias", "all"), ("init_lora_weights", "pissa"),
-                            ("save_model_in_checkpoints", "true"), ("adapter_name_or_path", "folder")):
+        for flag, value in (("init_lora_weights", "pissa"), ("adapter_name_or_path", "folder")):
             self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])
-        for flag, value in (("lora_modules_to_save", "lm_head"), ("lora_target_parameters", "q_proj.weight")):
-            self.expect_refusal("list: [{name: a, %s: %s}]" % (flag, value), f"{flag} = {value} [", "adapter a]", "in a run of its own")
         self.expect_refusal("list: [{name: a, init_lora_weights: olora}]", "init_lora_weights of the adapter a", "choose true or gaussian",
                             flags=["--dataset_name", self.data_of("small")])
         self.expect_refusal("list: [{name: a, rank_pattern: {q_prog: 2}}]", "adapter a: rank_pattern: q_prog matches no layer",
                             flags=["--dataset_name", self.data_of("small")])
-        for own, words in (("bias: all", ("bias of the adapter a", "choose lora_only")),
+        for own, words in (("lora_modules_to_save: norm", ("adapter a: would train model.layers.0.input_layernorm.weight", "final norm")),
+                           ("lora_modules_to_save: down_proj", ("adapter a: would train model.layers.0.mlp.down_proj.weight", "a run of its own")),
+                           ("lora_modules_to_save: lm_heat", ("adapter a: lora_modules_to_save = lm_heat", "lm_head")),
                            ("bias: lora_only, lora_target_modules: down_proj", ("bias of the adapter a", "leave it out"))):
             self.expect_refusal("list: [{name: a, %s}]" % own, *words, flags=["--dataset_name", self.data_of("small")])
-        for name in ("checkpoint-1", "Attempt-2", "tensorboard"):
+        for name in ("checkpoint-1", "Attempt-2", "tensorboard", "latest", "stop-now", "save-now", "stopped", "superseded-1-1"):
             self.expect_refusal("list: [{name: %s}]" % name, f"name = {name}: ", "folder of the job")
         self.expect_refusal("list: [{name: a}]", "use_peft = false", "leave it out", flags=["--use_peft", "false"])
         self.expect(run("score", "--model_name_or_path", MODEL, "--dataset_name", self.data_of("small"), "--adapters", self.adapters,

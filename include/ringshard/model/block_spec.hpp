@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -144,7 +145,6 @@ struct AdapterSpec {
     double scaling = 0;
     double dropout = 0;  // probability
     bool has_magnitude = false;
-    bool has_bias = false;  // in place of the layer's; of adapters that train together alone
 };
 
 // One of several adapters that train together, each of them on rows of its own. The names of its
@@ -152,6 +152,7 @@ struct AdapterSpec {
 struct JointAdapter {
     std::string name;
     std::map<std::string, AdapterSpec> layers{};  // by linear layer; none: this block has none
+    std::set<std::string> biases{};  // linear layers whose biases it has in place of the model's
 };
 
 struct BlockSpec {

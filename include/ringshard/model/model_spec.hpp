@@ -30,6 +30,14 @@ struct Constant {
     float value;
 };
 
+// The modules outside of the blocks that one of the adapters that train together trains whole, in
+// place of the model's.
+struct OwnModules {
+    bool embedding = false;
+    bool head = false;
+    bool final_norm = false;
+};
+
 // A model as config.json describes it, with the decisions of a run.
 struct ModelSpec {
     std::string architecture;
@@ -70,6 +78,7 @@ struct ModelSpec {
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;
+    std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
 
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
     bool has_states() const;  // of gated delta nets

@@ -33,6 +33,7 @@ class RecordedBlocks;
 class RouterSums;
 struct BlockContext;
 struct Fp8Context;
+struct HeadParameters;
 struct ModelParts;
 struct ModuleUnits;
 class PositionTables;
@@ -146,6 +147,16 @@ private:
     int64_t longest_of_experts(const TokenBatch& batch) const;
     at::Tensor forward(const Pass& pass) const;  // the input of the head
     void backward(const Pass& pass, at::Tensor gradient) const;
+    // The rows of tokens in the tables of embeddings.
+    at::Tensor embed(const TokenBatch& batch) const;
+    void embed_backward(const TokenBatch& batch, const at::Tensor& gradient) const;
+    // Calls work(head, targets) for the head of all targets; or, if adapters that train together
+    // have their own, for the head of each adapter with targets. Joins the statistics that it
+    // returns.
+    template <class Work>
+    at::Tensor for_heads(const TokenBatch& batch, Work work) const;
+    // The head of rows of one adapter, or of the model.
+    const HeadParameters& head_of(const TokenBatch& batch) const;
     // Of a module, but not of slices of experts: gathered, or where gradients are added up.
     // Collective over the zero group.
     shard::UnitTensors weights_of(size_t module) const;

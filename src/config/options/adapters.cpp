@@ -35,7 +35,7 @@ void add_adapter_options(OptionTable& table) {
     group
         .serve("lora_target_parameters", &AdapterSettings::lora_target_parameters,
                "Parameters that get an adapter: ends of names such as mlp.experts.gate_up_proj and "
-               "mlp.experts.down_proj, of all experts of a block.")
+               "mlp.experts.down_proj, of all experts of a block, or mlp.gate.weight, the router.")
         .shapes_loss_if_set();
     group
         .serve("lora_modules_to_save", &AdapterSettings::lora_modules_to_save,

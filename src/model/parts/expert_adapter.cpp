@@ -12,6 +12,14 @@ std::string expert_adapter_prefix(const BlockSpec& block, const std::string& par
     return is_inner ? "mlp.experts.base_layer" : "mlp.experts";
 }
 
+std::string router_name(const ExpertsSpec& experts) {
+    return experts.tensors == ExpertTensors::single ? "mlp.gate" : experts.router;
+}
+
+bool is_of_experts(const ExpertsSpec& experts, const std::string& layer) {
+    return layer == experts_gate_up || layer == experts_down || layer == router_name(experts);
+}
+
 ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,
                              const AdapterSpec& adapter, int64_t experts,
                              const std::vector<int64_t>& shape)

@@ -5,6 +5,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 
+#include "expert_adapter.hpp"
 #include "expert_exchange.hpp"
 #include "ringshard/ops/linear.hpp"
 
@@ -106,9 +107,10 @@ private:
 Experts::Experts(shard::UnitLayout& unit, const BlockSpec& block)
     : spec_(block.experts.value()),
       width_(block.width),
-      router_(unit, {.layers = {{spec_.router, spec_.count}},
+      router_(unit, {.layers = {{spec_.router, spec_.count, router_name(spec_)}},
                      .in = width_,
                      .has_bias = spec_.router_has_bias,
+                     .adapters = block.adapters,
                      .form = form_of_router(spec_)}),
       correction_(correction_of(unit, spec_)),
       experts_(unit, block),
@@ -309,8 +311,9 @@ std::vector<const Projection*> Experts::projections() const {
 }
 
 void Experts::add_products(const MadeAgain& again, std::vector<ProductUse>& products) const {
+    const size_t of_router = products.size();
     router_.add_products("router", again.inner, products);
-    products.back().projection = nullptr;  // it is not counted among those in FP8
+    products[of_router].projection = nullptr;  // it is not counted among those in FP8
     experts_.add_products(again, products);
     if (shared_) shared_->add_products("shared.", again, products);
     if (shared_gate_) shared_gate_->add_products("shared.gate", again.inner, products);

@@ -73,7 +73,7 @@ public:
 
     // As Mlp has it; the router is inner.
     void add_products(const MadeAgain& again, std::vector<ProductUse>& products) const;
-    // Adapters of linear layers exclude routers and experts, which have ExpertAdapter.
+    // The linear layers: a router and experts get adapters as parameters alone.
     std::vector<const Projection*> projections() const;
     std::vector<WeightUse> other_weights() const;
 

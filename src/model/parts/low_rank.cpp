@@ -53,10 +53,11 @@ void scale_columns(const at::Tensor& columns, const at::Tensor& row) {
 std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec& spec,
                                    const Declared& declared) {
     shard::ParameterGroup all_a{.tensors = {}, .is_adapter = true, .adapter = declared.number};
-    for (const auto& [name, out] : spec.layers)
-        if (const auto found = declared.layers.find(name); found != declared.layers.end())
+    for (const ProjectionSpec::Layer& layer : spec.layers)
+        if (const auto found = declared.layers.find(layer.adapter_name());
+            found != declared.layers.end())
             all_a.tensors.push_back(
-                {format_text("{}.{}", name, matrix_name("lora_A", declared.name)),
+                {format_text("{}.{}", layer.adapter_name(), matrix_name("lora_A", declared.name)),
                  {found->second.rank, spec.in}});
     if (all_a.tensors.empty()) return std::nullopt;
     LowRank made(unit.add(all_a));
@@ -70,7 +71,8 @@ std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec
 
 void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
                         const Declared& declared, size_t layer, int64_t column) {
-    const auto& [name, out] = spec.layers[layer];
+    const std::string& name = spec.layers[layer].adapter_name();
+    const int64_t out = spec.layers[layer].out;
     const auto found = declared.layers.find(name);
     if (found == declared.layers.end()) return;
     const AdapterSpec& adapter = found->second;
@@ -90,14 +92,8 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
              .is_adapter = true,
              .is_adapter_output = true,
              .adapter = declared.number});
-    std::optional<shard::ParameterId> bias;
-    if (adapter.has_bias)
-        bias = unit.add({.tensors = {{format_text("{}.bias.{}", name, declared.name), {out}}},
-                         .is_adapter = true,
-                         .is_bias = true,
-                         .adapter = declared.number});
     const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
-    layers_.push_back({b, magnitude, bias, column, out, rank_, adapter.rank, adapter.scaling, salt,
+    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling, salt,
                        mix_bits(salt, declared.number)});
     rank_ += adapter.rank;
     dropout_ = adapter.dropout;
@@ -155,22 +151,6 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
             bias.defined() ? bias.narrow(0, layer.column, layer.out) : at::Tensor();
         scale_sum(columns, of_bias, of_base, update, layer.scaling, scale);
     }
-}
-
-void LowRank::replace_biases(const shard::UnitTensors& weights, const at::Tensor& frozen,
-                             const at::Tensor& y) const {
-    for (const Layer& layer : layers_)
-        if (layer.bias)
-            y.narrow(1, layer.column, layer.out)
-                .add_(weights[*layer.bias].to(at::kFloat) -
-                      frozen.narrow(0, layer.column, layer.out).to(at::kFloat));
-}
-
-void LowRank::add_bias_gradients(const shard::UnitTensors& gradients, const at::Tensor& dy) const {
-    for (const Layer& layer : layers_)
-        if (layer.bias)
-            ops::add_bias_gradient(gradients[*layer.bias],
-                                   dy.narrow(1, layer.column, layer.out).contiguous());
 }
 
 LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Tensor& dy) const {
@@ -263,7 +243,6 @@ void LowRank::add_gradients_of_dropped(const Operands& operands,
 void LowRank::add_gradients(const Operands& operands, const shard::UnitTensors& gradients,
                             const Gradient& gradient, const at::Tensor& x) const {
     const auto& [context, weights, base] = operands;
-    add_bias_gradients(gradients, gradient.y);
     if (drops(context)) {
         for (size_t i = 0; i < layers_.size(); ++i)
             add_gradients_of_dropped(operands, gradients, gradient, i,
@@ -284,7 +263,6 @@ void LowRank::add_all_gradients(const Operands& operands, const shard::UnitTenso
         add_gradients(operands, gradients, gradient, x);
         return add_input_gradient(operands, gradient, dx);
     }
-    add_bias_gradients(gradients, gradient.y);
     for (size_t i = 0; i < layers_.size(); ++i) {
         const at::Tensor seen =
             ops::dropout_and_add(x, dx, dropped_input_gradient(operands, gradient, layers_[i]),

@@ -70,10 +70,6 @@ public:
                            const Gradient& gradient, const at::Tensor& x,
                            const at::Tensor& dx) const;
 
-    // Puts biases of the adapter into y, which has the frozen ones [out].
-    void replace_biases(const shard::UnitTensors& weights, const at::Tensor& frozen,
-                        const at::Tensor& y) const;
-
     bool has_magnitudes() const { return has_magnitudes_; }
     // Of a token and the forward pass; and those that the backward pass has beyond two for each of
     // the forward pass.
@@ -84,8 +80,7 @@ private:
     struct Layer {
         shard::ParameterId b;
         std::optional<shard::ParameterId> magnitude;
-        std::optional<shard::ParameterId> bias;  // in place of the frozen one
-        int64_t column;                          // of y
+        int64_t column;  // of y
         int64_t out;
         int64_t first;  // of the ranks
         int64_t rank;
@@ -111,7 +106,6 @@ private:
     void add_gradients_of_dropped(const Operands& operands, const shard::UnitTensors& gradients,
                                   const Gradient& gradient, size_t layer,
                                   const at::Tensor& seen) const;
-    void add_bias_gradients(const shard::UnitTensors& gradients, const at::Tensor& dy) const;
     void add_output_gradients(const Operands& operands, const shard::UnitTensors& gradients,
                               const Gradient& gradient, size_t layer, const at::Tensor& seen,
                               const at::Tensor& inner) const;

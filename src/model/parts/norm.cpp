@@ -9,14 +9,23 @@ using config::ActivationPolicy;
 
 namespace {
 
+std::string ending_of(const Norm::Spec& spec) {
+    return spec.adapter.empty() ? std::string() : "." + spec.adapter;
+}
+
 shard::ParameterGroup weight_group(const Norm::Spec& spec) {
     using shard::InitialValues;
-    return {{{format_text("{}.weight", spec.name), {spec.width}}},
-            spec.form.adds_one ? InitialValues::zeros : InitialValues::ones};
+    return {.tensors = {{format_text("{}{}.weight", spec.name, ending_of(spec)), {spec.width}}},
+            .initial = spec.form.adds_one ? InitialValues::zeros : InitialValues::ones,
+            .is_adapter = !spec.adapter.empty(),
+            .adapter = spec.number};
 }
 
 shard::ParameterGroup bias_group(const Norm::Spec& spec) {
-    return {{{format_text("{}.bias", spec.name), {spec.width}}}, shard::InitialValues::zeros};
+    return {.tensors = {{format_text("{}.bias{}", spec.name, ending_of(spec)), {spec.width}}},
+            .initial = shard::InitialValues::zeros,
+            .is_adapter = !spec.adapter.empty(),
+            .adapter = spec.number};
 }
 
 ops::NormWeight with_offset(at::Tensor weight, const NormForm& form) {

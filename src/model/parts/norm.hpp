@@ -20,6 +20,9 @@ public:
         std::string name;  // of its tensor, without ".weight"
         int64_t width;
         NormForm form;
+        // Of one of the adapters that train together, in place of the model's: its name and number.
+        std::string adapter{};
+        size_t number = 0;
     };
     Norm(shard::UnitLayout& unit, const Spec& spec);
 

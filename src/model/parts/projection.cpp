@@ -22,15 +22,15 @@ shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     shard::ParameterGroup group;
     group.form = spec.form;
     group.begins_with_product = true;
-    for (const auto& [name, out] : spec.layers)
-        group.tensors.push_back({format_text("{}.weight", name), {out, spec.in}});
+    for (const ProjectionSpec::Layer& layer : spec.layers)
+        group.tensors.push_back({format_text("{}.weight", layer.name), {layer.out, spec.in}});
     return group;
 }
 
 shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers) {
     shard::ParameterGroup group{{}, shard::InitialValues::zeros};
-    for (const auto& [name, out] : layers)
-        group.tensors.push_back({format_text("{}.bias", name), {out}});
+    for (const ProjectionSpec::Layer& layer : layers)
+        group.tensors.push_back({format_text("{}.bias", layer.name), {layer.out}});
     return group;
 }
 
@@ -42,24 +42,32 @@ Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
       is_joint_(!spec.joint.empty()) {
     if (spec.has_bias) add_biases(unit, spec);
     for (size_t number = 0; number < spec.joint.size(); ++number) {
-        const auto& [name, layers] = spec.joint[number];
-        low_ranks_.push_back(LowRank::of(unit, spec, {layers, name, number}));
+        const JointAdapter& adapter = spec.joint[number];
+        low_ranks_.push_back(LowRank::of(unit, spec, {adapter.layers, adapter.name, number}));
+        own_biases_.emplace_back(unit, spec, number);
     }
     if (is_joint_) return;
     if (auto low_rank = LowRank::of(unit, spec, {spec.adapters})) low_ranks_.push_back(low_rank);
 }
 
 template <class Work>
-void Projection::for_each_joint(const ProjectionContext& context, Work work) const {
+void Projection::for_each_range(const ProjectionContext& context, Work work) const {
     const std::vector<int64_t>& bounds = context.rows.bounds;
     if (!is_joint_ || bounds.empty()) return;
     for (size_t number = 0; number < low_ranks_.size(); ++number) {
         const int64_t begin = bounds.at(number);
         const int64_t length = bounds.at(number + 1) - begin;
-        if (!low_ranks_[number] || length == 0) continue;
-        work(*low_ranks_[number], context.of_one(begin, length),
+        if (length == 0) continue;
+        work(number, context.of_one(begin, length),
              [=](const at::Tensor& rows) { return rows.narrow(0, begin, length); });
     }
+}
+
+template <class Work>
+void Projection::for_each_joint(const ProjectionContext& context, Work work) const {
+    for_each_range(context, [&](size_t number, const auto& of_one, auto rows) {
+        if (low_ranks_[number]) work(*low_ranks_[number], of_one, rows);
+    });
 }
 
 template <class Work>
@@ -141,7 +149,9 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, bias, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         low_rank.forward({of_one, weights, base}, rows(x), bias, rows(y));
-        low_rank.replace_biases(weights, bias, rows(y));
+    });
+    for_each_range(context, [&](size_t number, const auto&, auto rows) {
+        own_biases_[number].replace(weights, bias, rows(y));
     });
     return y;
 }
@@ -221,6 +231,9 @@ void Projection::add_base_gradients(const ProjectionContext& context,
     const auto [d_weight, begins] = gradients.sum(weight_);
     ops::add_weight_gradient(context.gemms, d_weight, dy, x, begins);
     if (of_bias == BiasGradient::is_missing) add_bias_gradients(gradients, dy);
+    for_each_range(context, [&](size_t number, const auto&, auto rows) {
+        own_biases_[number].add_gradients(gradients, rows(dy));
+    });
 }
 
 void Projection::add_products(const std::string& name, bool is_made_again,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "low_rank.hpp"
+#include "own_biases.hpp"
 #include "projection_spec.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/shard/flat_unit.hpp"
@@ -115,8 +116,11 @@ private:
     // Returns dy of several adapters as the gradient of x w^T has it.
     at::Tensor base_gradient(const ProjectionContext& context, const shard::UnitTensors& weights,
                              const at::Tensor& dy) const;
-    // Calls `work` for each of the adapters that train together and have tokens here, with the
-    // context and the range of its tokens. Adapters lie row by row beside each other.
+    // Calls `work` for each of the adapters that train together and have tokens here, with its
+    // number, the context and the range of its tokens. Adapters lie row by row beside each other.
+    template <class Work>
+    void for_each_range(const ProjectionContext& context, Work work) const;
+    // The same of those with an adapter of these layers, in place of the number.
     template <class Work>
     void for_each_joint(const ProjectionContext& context, Work work) const;
     // A token goes through one of them.
@@ -137,6 +141,7 @@ private:
     bool is_joint_ = false;
     // One or none; or one of each of those that train together, which may have none here.
     std::vector<std::optional<LowRank>> low_ranks_;
+    std::vector<OwnBiases> own_biases_;  // of each of those that train together
 };
 
 }  // namespace ringshard::model

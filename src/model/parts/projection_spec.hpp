@@ -21,6 +21,9 @@ struct ProjectionSpec {
     struct Layer {
         std::string name;  // of its tensors, without ".weight" and ".bias"
         int64_t out;
+        std::string adapter{};  // PEFT's name of the layer, if another: that of its adapter
+
+        const std::string& adapter_name() const { return adapter.empty() ? name : adapter; }
     };
     std::vector<Layer> layers;
     int64_t in;

@@ -32,6 +32,11 @@ EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 ADAPTERS = {
     "qwen3_moe-experts": ("qwen3_moe", {"packing": True}, dict(target_parameters=EXPERTS, rank_pattern={"down_proj": 3})),
     "mixtral-experts": ("mixtral", {}, dict(target_parameters=["experts.down_proj", "o_proj.weight"])),
+    "gpt_oss-experts": ("gpt_oss", {"max_steps": 10},
+                        dict(target_modules=["q_proj"], target_parameters=[*EXPERTS, "mlp.router.weight"], rank_pattern={"gate_up_proj": 3})),
+    # all-linear is the router and the experts too.
+    "mixtral-all-linear": ("mixtral", {"max_steps": 10, "router_aux_loss_coef": 0.0}, dict(target_modules="all-linear")),
+    "qwen3_moe-all-linear": ("qwen3_moe-dense-layers", {"packing": True, "max_steps": 10}, dict(target_modules="all-linear")),
 }
 ARGS = dict(bf16=False, max_steps=20, max_length=64, per_device_train_batch_size=4, learning_rate=2e-3, weight_decay=0.1, logging_steps=1,
             save_strategy="no", seed=42, gradient_checkpointing=False)

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "library_versions.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/model/joint_adapters.hpp"
@@ -89,10 +90,53 @@ checkpoint::ChangeElements widening_by(const model::InitialAdapter& initial) {
     };
 }
 
+// Adds the files of weights, by their names below `folder`.
+void add_files(checkpoint::Extras& extras, const shard::Zero& zero, const model::ExportForm& form,
+               const std::string& folder, const comm::Group& world) {
+    const auto element = form.type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
+                                                              : checkpoint::ElementType::fp32;
+    model::WeightFiles planned = model::plan_weight_files(zero.units(), form);
+    std::vector<std::vector<checkpoint::CopiedBytes>> copied(planned.files.size());
+    if (form.wrapped != nullptr) copied = copied_bytes(planned, *form.wrapped, world);
+    for (size_t number = 0; number < planned.files.size(); ++number) {
+        model::WeightFile& file = planned.files[number];
+        checkpoint::ModelFile copy{
+            folder + file.name, std::move(file.header), {}, element, std::move(copied[number])};
+        for (const auto& [tensor, offset] : file.offsets)
+            copy.offsets[checkpoint::weights_group + tensor] = offset;
+        if (form.initial != nullptr) copy.change = widening_by(*form.initial);
+        extras.model.push_back(std::move(copy));
+    }
+    if (!planned.index.empty())
+        extras.model.push_back({model::index_name, std::move(planned.index), {}, element});
+}
+
+// Adds the one adapter, or each of several in a folder of its name. The configuration of the one
+// lies beside the other files of a checkpoint.
+void add_adapters_of(checkpoint::Extras& extras, const shard::Zero& zero, model::ExportForm form,
+                     const comm::Group& world) {
+    const auto joint = extras.texts.find(model::joint_adapters_text);
+    if (joint == extras.texts.end()) {
+        std::map<std::string, std::string> beside;
+        model::turn_into_adapter_files(beside, extras.texts.at(model::adapter_text));
+        extras.files.merge(beside);
+        return add_files(extras, zero, form, "", world);
+    }
+    const auto by_name = parse_json<nlohmann::ordered_json>(joint->second).value();
+    size_t number = 0;
+    for (const auto& [name, config] : by_name.items()) {
+        const std::string folder = name + "/";
+        form.joint = {number++, name};
+        extras.model.push_back(
+            {folder + model::adapter_config_name, config.get<std::string>(), {}});
+        add_files(extras, zero, form, folder, world);
+    }
+}
+
 }  // namespace
 
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             model::ExportForm form,
+                                             const model::ExportForm& form,
                                              const model::InitialAdapter* initial,
                                              const comm::Group& world) {
     std::optional<Failure> failure;
@@ -104,33 +148,17 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const s
             failure = typed.failure();
     }
     if (const auto agreed = comm::first_failure(world, failure)) return agreed;
-    const bool is_adapter = model::has_adapters(zero.units());
-    if (is_adapter) {
-        form = {.type = model::StoredType::fp32,
-                .content = model::ExportContent::adapter,
-                .initial = initial};
-        std::map<std::string, std::string> beside;
-        model::turn_into_adapter_files(beside, extras.texts.at(model::adapter_text));
-        extras.files.merge(beside);
-    }
     extras.model.clear();
-    const auto element = form.type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
-                                                              : checkpoint::ElementType::fp32;
-    model::WeightFiles planned = model::plan_weight_files(zero.units(), form);
-    std::vector<std::vector<checkpoint::CopiedBytes>> copied(planned.files.size());
-    if (form.wrapped != nullptr) copied = copied_bytes(planned, *form.wrapped, world);
-    for (size_t number = 0; number < planned.files.size(); ++number) {
-        model::WeightFile& file = planned.files[number];
-        checkpoint::ModelFile copy{
-            std::move(file.name), std::move(file.header), {}, element, std::move(copied[number])};
-        for (const auto& [tensor, offset] : file.offsets)
-            copy.offsets[checkpoint::weights_group + tensor] = offset;
-        if (initial != nullptr) copy.change = widening_by(*initial);
-        extras.model.push_back(std::move(copy));
+    if (model::has_adapters(zero.units())) {
+        add_adapters_of(extras, zero,
+                        {.type = model::StoredType::fp32,
+                         .content = model::ExportContent::adapter,
+                         .initial = initial},
+                        world);
+        return std::nullopt;
     }
-    if (!planned.index.empty())
-        extras.model.push_back({model::index_name, std::move(planned.index), {}, element});
-    if (!is_adapter) extras.frozen = checkpoint::frozen_parts(zero);
+    add_files(extras, zero, form, "", world);
+    extras.frozen = checkpoint::frozen_parts(zero);
     return std::nullopt;
 }
 

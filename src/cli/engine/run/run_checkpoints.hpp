@@ -37,7 +37,7 @@ model::StoredType find_written_type(const CommandContext& context,
 // in place of one added before. `initial`: as of ExportForm. This and the files of a wrapped model
 // in the form must outlive the extras. Collective over the world.
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             model::ExportForm form,
+                                             const model::ExportForm& form,
                                              const model::InitialAdapter* initial,
                                              const comm::Group& world);
 

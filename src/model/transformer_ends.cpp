@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include "model_parts.hpp"
+#include "ringshard/model/transformer.hpp"
+#include "ringshard/ops/embedding.hpp"
+#include "unit_set.hpp"
+
+// The embedding and the head of a model, of which adapters that train together may have their own.
+namespace ringshard::model {
+
+at::Tensor Transformer::embed(const TokenBatch& batch) const {
+    const shard::UnitTensors weights = weights_of(index_.embedding);
+    at::Tensor x = ops::embedding(batch.tokens, weights[parts_->table]);
+    if (batch.adapter_bounds.empty()) return x;
+    for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
+        const int64_t begin = batch.adapter_bounds.at(adapter);
+        const int64_t length = batch.adapter_bounds.at(adapter + 1) - begin;
+        if (!spec_.own_modules[adapter].embedding || length == 0) continue;
+        x.narrow(0, begin, length)
+            .copy_(ops::embedding(batch.tokens.narrow(0, begin, length),
+                                  weights[parts_->own_tables[adapter]]));
+    }
+    return x;
+}
+
+void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& gradient) const {
+    const shard::UnitTensors gradients = gradients_of(index_.embedding);
+    if (const at::Tensor of_table = gradients[parts_->table]; of_table.defined())
+        ops::embedding_backward(gradient, batch.tokens, of_table, spec_.padding_token);
+    if (batch.adapter_bounds.empty()) return;
+    for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
+        const int64_t begin = batch.adapter_bounds.at(adapter);
+        const int64_t length = batch.adapter_bounds.at(adapter + 1) - begin;
+        if (!spec_.own_modules[adapter].embedding || length == 0) continue;
+        ops::embedding_backward(gradient.narrow(0, begin, length),
+                                batch.tokens.narrow(0, begin, length),
+                                gradients[parts_->own_tables[adapter]], spec_.padding_token);
+    }
+}
+
+const HeadParameters& Transformer::head_of(const TokenBatch& batch) const {
+    const std::vector<int64_t>& bounds = batch.adapter_bounds;
+    for (size_t adapter = 0; adapter < parts_->own_heads.size() && !bounds.empty(); ++adapter)
+        if (bounds.at(adapter) == 0 && bounds.at(adapter + 1) == bounds.back())
+            return parts_->own_heads[adapter];
+    return parts_->head;
+}
+
+}  // namespace ringshard::model
