@@ -7,7 +7,8 @@ namespace ringshard::plan {
 namespace {
 
 // Of cuBLAS, cuBLASLt and CUTLASS; the second kernel of a product that is split is a sum.
-const std::vector<std::string> products{"gemm", "nvjet", "gemv", "splitKreduce", "cublasLt::"};
+const std::vector<std::string> product_kernels{"gemm", "nvjet", "gemv", "splitKreduce",
+                                               "cublasLt::"};
 // Of cuDNN and FlashAttention-2.
 const std::vector<std::string> attention_forward{"flash_fprop", "flash_fwd"};
 const std::vector<std::string> attention_backward{"flash_bprop", "flash_bwd", "compute_dot_do_o",
@@ -16,7 +17,7 @@ const std::vector<std::string> conv_forward{"::ConvForward"};
 
 // Products within the chunks of a gated delta net, by cuBLAS, and the programs between them.
 std::vector<std::string> states() {
-    std::vector<std::string> words = products;
+    std::vector<std::string> words = product_kernels;
     words.insert(words.end(), {"::Walk", "::Inverse"});
     return words;
 }
@@ -54,7 +55,7 @@ const std::vector<PartKernels>& counted() {
 std::vector<std::string> kernels_of(std::string_view part) {
     if (part.starts_with("sent over ")) return {"nccl"};
     const auto found = std::ranges::find(counted(), part, &PartKernels::part);
-    return found == counted().end() ? products : found->words;
+    return found == counted().end() ? product_kernels : found->words;
 }
 
 const std::vector<PartKernels>& uncounted_kernels() {

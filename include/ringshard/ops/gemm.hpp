@@ -57,8 +57,8 @@ public:
                           const at::Tensor& bias) = 0;
     // c += a b, c fp32.
     virtual void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) = 0;
-    // c = a b, c fp32, whatever was there. MKL adds a product of bf16 to zeros faster than it writes
-    // it, so the default does that.
+    // c = a b, c fp32, whatever was there. MKL adds a product of bf16 to zeros faster than it
+    // writes it, so the default does that.
     virtual void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b);
     // c += a b, all of one type, rounded once; by default of bf16, twice.
     virtual void accumulate(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b);
