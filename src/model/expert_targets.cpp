@@ -84,9 +84,8 @@ std::optional<Failure> name_matches(const ModelSpec& spec, const ExpertsSpec& ex
         if (std::regex_match(other, *expression))
             return refuse(format_text(
                 "lora_target_modules = {}: matches {}, and PEFT takes its last name for the "
-                "experts "
-                "or routers of all blocks; leave it out of the expression, or give a list of ends "
-                "of names: {},{},{} are the experts, {} is the router",
+                "experts or routers of all blocks; leave it out of the expression, or give a list "
+                "of ends of names: {},{},{} are the experts, {} is the router",
                 text, other, experts.gate, experts.up, experts.down, router_end));
     if (names.empty()) return std::nullopt;
     const bool are_all = std::ranges::all_of(layers, [&](const LinearLayer& layer) {
