@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import re
+import statistics
 import struct
 import sys
 import tempfile
@@ -63,6 +64,17 @@ class Fp8(TrainerTest):
                 else:
                     self.assertLess(abs(math.log2(mine / other)), 2)
 
+    def middle_of_runs(self, trace):
+        """The medians of five runs whose rates differ by a thousandth: training amplifies last bits, most with one scale for a tensor."""
+        runs = []
+        for thousandths in range(-2, 3):
+            args = trace["args"] | {"learning_rate": trace["args"]["learning_rate"] * (1 + thousandths / 1000)}
+            with tempfile.TemporaryDirectory() as output:
+                self.expect(run("train", *flags(trace | {"args": args}, output)), 0)
+                runs.append(read_steps(output))
+        return [steps[0] | {name: statistics.median(step[name] for step in steps) for name in ("loss", "grad_norm")}
+                for steps in zip(*runs, strict=True)]
+
     def test_a_margin_makes_numbers_coarser(self):
         trace = read("delayed_recent")  # which the run with its margin follows within 1e-1
         trace["args"]["fp8_margin"] = 0
@@ -80,9 +92,11 @@ class Fp8(TrainerTest):
                 if "maxima" in trace:
                     self.check_maxima(maxima_of(os.path.join(output, "checkpoint-3")), trace["maxima"])
                 steps = read_steps(output)
-                # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number, and training amplifies
-                # that: with one scale for a tensor, and by steps between numbers that a margin makes large, further.
-                times = 5 if "fp8_margin" in trace["args"] else 2 if name == "tensorwise" else 1
+                if name == "tensorwise":
+                    steps = self.middle_of_runs(trace)
+                # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number, and a margin makes
+                # the steps between these large.
+                times = 5 if "fp8_margin" in trace["args"] else 1
                 for ours, theirs in zip(steps, trace["steps"], strict=True):
                     self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=times * 2e-2)
                     self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=times * 1e-1 * theirs["grad_norm"])

@@ -36,6 +36,7 @@ struct LayoutRun {
     std::optional<model::Fp8Options> fp8{};
     std::optional<model::DelayedScaling::Options> delayed_scaling{};
     double learning_rate = 2e-3;
+    double adam_epsilon = 1e-8;
 };
 
 struct Outcome {
