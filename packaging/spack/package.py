@@ -34,6 +34,7 @@ class Ringshard(CMakePackage, CudaPackage):
     depends_on("xxhash")
     depends_on("zstd")
     depends_on("zlib-api")
+    depends_on("sqlite@3.24:")
     depends_on("hwloc")
     depends_on("liburing")
     depends_on("onednn@2:3 cpu_runtime=omp", when="target=x86_64:")

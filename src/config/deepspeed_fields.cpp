@@ -15,8 +15,8 @@ constexpr std::string_view whole = "a checkpoint always holds whole tensors";
 constexpr std::string_view metrics = "rank 0 writes metrics.jsonl and a line per logged step";
 constexpr std::string_view for_fp16 = "it concerns fp16";
 constexpr std::string_view no_trackers =
-    "online trackers are not served; metrics are in output_dir/metrics.jsonl, and in TensorBoard "
-    "files with report_to tensorboard";
+    "give report_to instead; metrics are in output_dir/metrics.jsonl, and in the files of trackers "
+    "that report_to names";
 constexpr std::string_view only_adamw = "use type AdamW";
 constexpr std::string_view no_quantised =
     "quantised weights and messages are not served; reduce_dtype bf16 halves what gradients send";

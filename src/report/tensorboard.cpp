@@ -5,17 +5,15 @@
 
 #include <array>
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <iomanip>
 
+#include "protobuf.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/report/tracker.hpp"
 
 namespace ringshard::report {
 
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "fields are little-endian");
 
 // --- CRC32C (Castagnoli), reflected and masked as in TFRecord files
 
@@ -38,37 +36,11 @@ uint32_t masked_crc(std::string_view bytes) {
     return std::rotr(crc, 15) + 0xa282ead8U;  // masked, since a CRC over data with CRCs is weak
 }
 
-// --- protobuf: the fields of Event in use
-
-// wall_time = 1 (double), step = 2 (varint), file_version = 3 (text), summary = 5, session_log = 7.
-// Summary: value = 1, repeated. Value: tag = 1 (text), simple_value = 2 (float). SessionLog: status
-// = 1 (varint), where 1 is START.
-enum class NumberType : uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-template <class Number>
-std::string raw(Number number) {
-    std::string bytes(sizeof(number), '\0');
-    std::memcpy(bytes.data(), &number, sizeof(number));
-    return bytes;
-}
-
-std::string varint(uint64_t number) {
-    std::string bytes;
-    for (; number >= 0x80; number >>= 7U) bytes += static_cast<char>((number & 0x7fU) | 0x80U);
-    return bytes + static_cast<char>(number);
-}
-
-std::string field(uint32_t number, NumberType type, const std::string& content) {
-    return varint(number << 3U | static_cast<uint32_t>(type)) + content;
-}
-std::string bytes_field(uint32_t number, const std::string& content) {
-    return field(number, NumberType::bytes, varint(content.size()) + content);
-}
-
+// The fields of Event in use: wall_time = 1 (double), step = 2 (varint), file_version = 3 (text),
+// summary = 5, session_log = 7. Summary: value = 1, repeated. Value: tag = 1 (text), simple_value =
+// 2 (float). SessionLog: status = 1 (varint), where 1 is START.
 std::string event(double wall_time, int64_t step, const std::string& content) {
-    const std::string number =
-        step == 0 ? "" : field(2, NumberType::varint, varint(static_cast<uint64_t>(step)));
-    return field(1, NumberType::fixed64, raw(wall_time)) + number + content;
+    return double_field(1, wall_time) + (step == 0 ? "" : varint_field(2, step)) + content;
 }
 
 }  // namespace
@@ -94,7 +66,7 @@ Expected<TensorBoardFile> TensorBoardFile::create(const std::filesystem::path& f
     if (!opened) return opened.failure();
     TensorBoardFile made(path, std::move(opened).value());
     const std::string version = bytes_field(3, "brain.Event:2");
-    const std::string start = bytes_field(7, field(1, NumberType::varint, varint(1)));
+    const std::string start = bytes_field(7, varint_field(1, 1));
     if (auto failure = made.append(event(wall_time, 0, version))) return *failure;
     if (auto failure = made.append(event(wall_time, first_step, start))) return *failure;
     return made;
@@ -104,8 +76,7 @@ std::optional<Failure> TensorBoardFile::add(int64_t step, double wall_time,
                                             std::span<const Scalar> scalars) {
     std::string summary;
     for (const auto& [tag, value] : scalars)
-        summary += bytes_field(
-            1, bytes_field(1, tag) + field(2, NumberType::fixed32, raw(static_cast<float>(value))));
+        summary += bytes_field(1, bytes_field(1, tag) + float_field(2, static_cast<float>(value)));
     return append(event(wall_time, step, bytes_field(5, summary)));
 }
 
@@ -119,6 +90,36 @@ std::optional<Failure> TensorBoardFile::append(std::string_view event) {
     if (auto failure = file_.write_at(std::as_bytes(std::span(record)), end_)) return failure;
     end_ += static_cast<int64_t>(record.size());
     return std::nullopt;
+}
+
+namespace {
+
+// Keeps the files of earlier attempts: TensorBoard hides the steps that this one repeats.
+class TensorBoard : public Tracker {
+public:
+    explicit TensorBoard(TensorBoardFile file) : file_(std::move(file)) {}
+
+    std::optional<Failure> restore(const TrackedLine&) override { return std::nullopt; }
+    std::optional<Failure> add(const TrackedLine& line) override {
+        std::vector<Scalar> scalars;
+        for (const auto& [key, value] : line.numbers)
+            scalars.push_back({tensorboard_tag(key), value});
+        return file_.add(line.step, line.time, scalars);
+    }
+    std::optional<Failure> end(double) override { return std::nullopt; }
+    std::string command() const override { return {}; }
+
+private:
+    TensorBoardFile file_;
+};
+
+}  // namespace
+
+Expected<std::unique_ptr<Tracker>> open_tensorboard(const TrackedRun& run) {
+    auto file = TensorBoardFile::create(run.output_dir / "tensorboard", run.host, run.attempt_began,
+                                        run.first_step);
+    if (!file) return file.failure();
+    return std::unique_ptr<Tracker>(std::make_unique<TensorBoard>(std::move(file).value()));
 }
 
 }  // namespace ringshard::report

@@ -2,6 +2,8 @@
 
 #include <iostream>
 
+#include "ringshard/base/wall_clock.hpp"
+
 namespace ringshard::train {
 
 AdapterLogs::AdapterLogs(const Trainer& trainer, const comm::Group& world,
@@ -49,8 +51,9 @@ void AdapterLogs::add(const StepNumbers& numbers) {
     }
 }
 
-std::optional<Failure> AdapterLogs::record(OfAdapter& adapter, const MetricsLine& line,
+std::optional<Failure> AdapterLogs::record(OfAdapter& adapter, MetricsLine line,
                                            const std::vector<TextSample>& samples) {
+    line.emplace_back("time", seconds_since_1970());
     auto appended = adapter.file.append(line, samples);
     if (appended.failure) return appended.failure;
     adapter.history.add(line);

@@ -52,7 +52,7 @@ private:
         double epoch = 0;       // of its last step
         double operations = 0;  // of the run so far
     };
-    std::optional<Failure> record(OfAdapter& adapter, const MetricsLine& line,
+    std::optional<Failure> record(OfAdapter& adapter, MetricsLine line,
                                   const std::vector<TextSample>& samples = {});
     std::optional<Failure> record_steps(OfAdapter& adapter, const Usage& usage);
 

@@ -1,26 +1,15 @@
 #include "log.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
+#include "ringshard/base/wall_clock.hpp"
 
 namespace ringshard::train {
 
-namespace {
-
-double seconds_since_1970() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(now).count();
-}
-
-}  // namespace
-
 Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
-         const checkpoint::Store& store, int64_t first_step, int64_t num_steps)
+         const checkpoint::Store& store, report::TrackedRun run, int64_t first_step,
+         int64_t num_steps)
     : world_(world),
-      output_dir_(store.output_dir()),
-      first_step_(first_step),
-      wants_tensorboard_(settings.reports_to_tensorboard()),
+      settings_(settings),
+      run_(std::move(run)),
       file_(store.claim(), store.output_dir()),
       progress_(world.is_root() && !settings.disable_tqdm && Progress::stderr_is_terminal(),
                 first_step, num_steps) {}
@@ -31,43 +20,27 @@ std::optional<comm::AgreedFailure> Log::begin(double peak_operations,
     usage_.peak_operations = world_.sum(std::vector<double>{peak_operations}).front();
     std::optional<Failure> mine;
     if (world_.is_root()) {
+        const auto warn = [this](const std::string& text) { say(text); };
+        trackers_ = Trackers(settings_, run_, warn);
+        hooks_ = Hooks(settings_, file_.folder(), warn);
         mine = file_.clean([&](const MetricsLine& line) {
             history_.add(line);
+            trackers_.restore(line);
             show(line);
         });
-        if (!mine && wants_tensorboard_) mine = open_tensorboard();
     }
     operations_ = history_.total_flos();
     return comm::first_failure(world_, mine);
 }
 
-std::optional<Failure> Log::open_tensorboard() {
-    auto file = report::TensorBoardFile::create(output_dir_ / "tensorboard", comm::host_name(),
-                                                seconds_since_1970(), first_step_ + 1);
-    if (!file) return file.failure();
-    tensorboard_.emplace(std::move(file).value());
-    return std::nullopt;
-}
-
-std::optional<Failure> Log::record(const MetricsLine& line,
-                                   const std::vector<TextSample>& samples) {
+std::optional<Failure> Log::record(MetricsLine line, const std::vector<TextSample>& samples) {
+    line.emplace_back("time", seconds_since_1970());
     auto appended = file_.append(line, samples);
     if (appended.failure) return appended.failure;
     history_.add(line);
+    trackers_.add(line);
+    hooks_.take(line);
     if (!appended.warning.empty()) progress_.say("warning: " + appended.warning);
-    if (!tensorboard_) return std::nullopt;
-    std::vector<report::Scalar> scalars;
-    for (const auto& [name, value] : line)
-        if (name != "step")
-            scalars.push_back({report::tensorboard_tag(name), number_in(line, name)});
-    if (const auto failure = tensorboard_->add(static_cast<int64_t>(number_in(line, "step")),
-                                               seconds_since_1970(), scalars)) {
-        progress_.say(
-            format_text("warning: {}; nothing more is written for TensorBoard in this attempt, and "
-                        "metrics.jsonl has all of it",
-                        failure->message));
-        tensorboard_.reset();
-    }
     return std::nullopt;
 }
 
@@ -112,6 +85,7 @@ void Log::say(const std::string& text) {
 }
 
 std::optional<comm::AgreedFailure> Log::end() {
+    trackers_.end(seconds_since_1970());
     return comm::first_failure(world_, world_.is_root() ? file_.write_kept() : std::nullopt);
 }
 

@@ -1,21 +1,24 @@
 #pragma once
 
 #include "event_schedule.hpp"
+#include "hooks.hpp"
 #include "log_history.hpp"
 #include "progress.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/agree.hpp"
-#include "ringshard/report/tensorboard.hpp"
+#include "ringshard/report/tracker.hpp"
 #include "ringshard/train/metrics.hpp"
+#include "trackers.hpp"
 
 namespace ringshard::train {
 
 // Writes the numbers of a run: the progress on standard error, output_dir/metrics.jsonl, and the
-// files of TensorBoard if report_to names it. Rank 0 writes.
+// files of the trackers that report_to names. Rank 0 writes.
 class Log {
 public:
     Log(const config::LoggingSettings& settings, const comm::Group& world,
-        const checkpoint::Store& store, int64_t first_step, int64_t num_steps);
+        const checkpoint::Store& store, report::TrackedRun run, int64_t first_step,
+        int64_t num_steps);
 
     // Removes the lines of earlier attempts that this one does not build on, and passes the others
     // to `show` on rank 0. `peak_operations`: of this rank, per second. Collective over the world.
@@ -29,6 +32,12 @@ public:
     std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown,
                                              const std::vector<TextSample>& samples = {});
     void say(const std::string& text);
+    // Looks after the commands of hooks; called between steps.
+    void look_after_hooks() { hooks_.look(); }
+    // Starts on_end, and waits for the commands of hooks for so many seconds at most.
+    void end_hooks(int64_t step, int exit_code, double seconds) {
+        hooks_.end(step, exit_code, seconds);
+    }
     // Fails if the disk has not taken all lines. Collective over the world.
     std::optional<comm::AgreedFailure> end();
 
@@ -39,17 +48,15 @@ public:
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
 private:
-    std::optional<Failure> open_tensorboard();
-    std::optional<Failure> record(const MetricsLine& line,
-                                  const std::vector<TextSample>& samples = {});
+    std::optional<Failure> record(MetricsLine line, const std::vector<TextSample>& samples = {});
 
     const comm::Group& world_;
-    std::filesystem::path output_dir_;
-    int64_t first_step_;
-    bool wants_tensorboard_;
+    config::LoggingSettings settings_;
+    report::TrackedRun run_;
     MetricsFile file_;
     LogHistory history_;
-    std::optional<report::TensorBoardFile> tensorboard_;
+    Trackers trackers_;
+    Hooks hooks_;
     Progress progress_;
     StepWindow window_;
     std::set<std::string> attention_;  // operators that were reported

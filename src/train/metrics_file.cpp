@@ -1,3 +1,5 @@
+#include "metrics_text.hpp"
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -5,7 +7,6 @@
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
-#include "ringshard/train/metrics.hpp"
 
 namespace ringshard::train {
 
@@ -25,11 +26,16 @@ bool is_void(const ordered_json& line, const checkpoint::Attempts& attempts) {
            attempts.is_void(attempt.get<int64_t>(), step.get<int64_t>());
 }
 
-// Formats a line as JSON; NaN and infinity become null.
-std::string to_text(const MetricsLine& line, const std::vector<TextSample>& samples) {
+ordered_json to_json(const MetricsLine& line) {
     ordered_json object = ordered_json::object();
     for (const auto& [name, value] : line)
         std::visit([&](auto number) { object[name] = number; }, value);
+    return object;
+}
+
+// Formats a line as JSON; NaN and infinity become null.
+std::string to_text(const MetricsLine& line, const std::vector<TextSample>& samples) {
+    ordered_json object = to_json(line);
     for (const TextSample& sample : samples)
         object["eval_samples"].push_back(ordered_json{{"prompt", sample.prompt},
                                                       {"text", sample.text},
@@ -67,6 +73,15 @@ bool for_valid_lines(const std::filesystem::path& file, const checkpoint::Attemp
 }
 
 }  // namespace
+
+std::string fields_of(const MetricsLine& line) {
+    const std::string object = to_json(line).dump();
+    return object.substr(1, object.size() - 2);
+}
+
+std::string json_text(const std::string& text) {
+    return ordered_json(text).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 std::optional<Failure> MetricsFile::clean(
     const std::function<void(const MetricsLine&)>& show) const {

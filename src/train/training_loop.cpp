@@ -41,7 +41,7 @@ public:
           evaluations_(parts_),
           requests_(parts_.store.claim(), parts_.deadline, expected_save_seconds(parts_.zero),
                     parts_.world),
-          log_(parts_.config.logging, parts_.world, parts_.store, step(),
+          log_(parts_.config.logging, parts_.world, parts_.store, parts_.tracked_run, step(),
                parts_.trainer.num_steps()),
           adapter_logs_(parts_.trainer, parts_.world, parts_.store),
           checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
@@ -63,6 +63,7 @@ public:
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
+    void end_hooks(const comm::Agreed<Ending>& ending);
     void report_slow_ranks(const std::vector<RankTimes>& ranks);
 
 private:
@@ -193,6 +194,7 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                                             parts_.config.training.check_replicas_every))
         return failure;
     log_.add(numbers);
+    log_.look_after_hooks();
     adapter_logs_.add(numbers);
     if (parts_.world.is_root()) report_slow_ranks(numbers.ranks);
     totals_.add(numbers);
@@ -360,15 +362,17 @@ MaybeFailure Run::end() {
     return write_state();
 }
 
-}  // namespace
+// A run that stops early has little time: the job's limit may be near.
+void Run::end_hooks(const comm::Agreed<Ending>& ending) {
+    if (ending && ending.value() == Ending::rewind) return;
+    const ExitCode code = ending ? ExitCode::done : ending.failure().code();
+    if (code != ExitCode::done && code != ExitCode::stopped_early) return;
+    const double limit = parts_.config.logging.hook_timeout_s;
+    parts_.world.flight_recorder().set_activity("waiting for the commands of hooks");
+    log_.end_hooks(step(), number(code), code == ExitCode::done ? limit : std::min(limit, 5.0));
+}
 
-comm::Agreed<Ending> train_to_the_end(RunParts parts) {
-    Run run(std::move(parts));
-    if (const auto failure = run.begin()) return *failure;
-    if (run.is_complete()) {
-        if (const auto failure = run.confirm_complete()) return *failure;
-        return Ending::complete;
-    }
+comm::Agreed<Ending> take_steps(Run& run) {
     while (run.has_steps_left()) {
         const auto numbers = run.next_step();
         if (!numbers) return numbers.failure();
@@ -380,6 +384,20 @@ comm::Agreed<Ending> train_to_the_end(RunParts parts) {
     }
     if (const auto failure = run.end()) return *failure;
     return Ending::complete;
+}
+
+}  // namespace
+
+comm::Agreed<Ending> train_to_the_end(RunParts parts) {
+    Run run(std::move(parts));
+    if (const auto failure = run.begin()) return *failure;
+    if (run.is_complete()) {
+        if (const auto failure = run.confirm_complete()) return *failure;
+        return Ending::complete;
+    }
+    auto ending = take_steps(run);
+    run.end_hooks(ending);
+    return ending;
 }
 
 }  // namespace ringshard::train

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ringshard/config/evaluation_settings.hpp"
@@ -20,14 +21,20 @@ struct LoggingSettings {
     double logging_steps = 10;  // below 1: a fraction of all steps
     bool logging_first_step = false;
     std::vector<std::string> report_to;
+    std::string project;  // of the trackers; empty: the one that their variables name
     bool disable_tqdm = false;
     std::string profile_steps;  // "10-12"
+    std::string on_log;         // commands; empty: none
+    std::string on_save;
+    std::string on_evaluate;
+    std::string on_end;
+    double hook_timeout_s = 60;
 
     // Returns nothing if the setting is empty. Requires validated settings.
     std::optional<StepRange> steps_to_profile() const;
-    bool reports_to_tensorboard() const {
-        return std::ranges::any_of(report_to, [](const std::string& place) {
-            return place == "tensorboard" || place == "all";
+    bool reports_to(std::string_view tracker) const {
+        return std::ranges::any_of(report_to, [tracker](const std::string& place) {
+            return place == tracker || place == "all";
         });
     }
 };

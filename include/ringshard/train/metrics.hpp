@@ -118,6 +118,7 @@ public:
     Appended append(MetricsLine line, const std::vector<TextSample>& samples = {});
     // Fails if lines are still kept.
     std::optional<Failure> write_kept();
+    std::filesystem::path folder() const { return file_.parent_path(); }
 
 private:
     std::vector<std::string> kept_;  // lines that are not in the file yet

@@ -12,6 +12,7 @@
 #include "ringshard/model/initial_adapter.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/offload/offload_stores.hpp"
+#include "ringshard/report/tracker.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/generator.hpp"
@@ -52,6 +53,7 @@ struct RunParts {
     watch::Watchdog& watchdog;
     const std::vector<std::string>& hosts;  // by rank
     double peak_operations;                 // of this rank, per second
+    report::TrackedRun tracked_run;         // on rank 0
 };
 
 // rewind: loss or gradient of a step were not finite, and the run resumes from its newest

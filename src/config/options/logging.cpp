@@ -16,18 +16,37 @@ void add_logging_options(OptionTable& table) {
                 "Write metrics of step 1 too.");
     group
         .serve("report_to", &LoggingSettings::report_to,
-               "Further places for metrics: none or tensorboard.")
-        .but_not({"wandb", "trackio", "mlflow", "comet_ml", "comet", "clearml", "swanlab",
-                  "neptune", "dagshub", "dvclive", "flyte", "codecarbon", "azure_ml"},
-                 "online trackers are not served; metrics are in output_dir/metrics.jsonl, and in "
-                 "TensorBoard "
-                 "files with report_to tensorboard");
+               "Further places for metrics: none, tensorboard, wandb, mlflow, trackio or all. They "
+               "are written into output_dir, in the trackers' own formats and without a network.")
+        .but_not({"comet_ml", "comet", "clearml", "swanlab", "neptune", "dagshub", "dvclive",
+                  "flyte", "codecarbon", "azure_ml"},
+                 "no files of this tracker are written; metrics are in output_dir/metrics.jsonl, "
+                 "and in further formats with report_to tensorboard, wandb, mlflow or trackio");
+    group.serve("project", &LoggingSettings::project,
+                "Project or experiment of the trackers; by default the one that WANDB_PROJECT, "
+                "MLFLOW_EXPERIMENT_NAME or TRACKIO_PROJECT names, else huggingface.");
     group.serve("disable_tqdm", &LoggingSettings::disable_tqdm,
                 "No live progress bar on a terminal.");
 
     group.serve("profile_steps", &LoggingSettings::profile_steps,
                 "Steps to record for chrome://tracing and Perfetto, as in 10-12: every rank writes "
                 "profile-<attempt>-rank<r>.json into output_dir.");
+
+    group.serve("on_log", &LoggingSettings::on_log,
+                "Command that gets each line of metrics as JSON on its standard input. It runs "
+                "beside training.");
+    group.serve("on_save", &LoggingSettings::on_save,
+                "Command that gets the line of each checkpoint that is durable.");
+    group.serve("on_evaluate", &LoggingSettings::on_evaluate,
+                "Command that gets the line of each evaluation.");
+    group.serve("on_end", &LoggingSettings::on_end,
+                "Command that runs when the run is complete, or stops early with a checkpoint.");
+    group
+        .serve("hook_timeout_s", &LoggingSettings::hook_timeout_s,
+               "Seconds that a command of on_log, on_save, on_evaluate or on_end may take; then it "
+               "is ended.")
+        .above(0)
+        .at_most(300);
 
     const std::string always = "metrics.jsonl holds every number of every logged step";
     group.accept_all({{"logging_nan_inf_filter", Shape::boolean},
@@ -41,9 +60,8 @@ void add_logging_options(OptionTable& table) {
                       {"log_level_replica", Shape::word},
                       {"log_on_each_node", Shape::boolean}},
                      one_voice);
-    group.accept("project", Shape::word, "huggingface", "it concerns online trackers");
     const std::string trackio =
-        "online trackers are not served; metrics are in output_dir/metrics.jsonl";
+        "nothing is sent to a network; report_to trackio writes Trackio's database";
     for (const auto* name : {"trackio_space_id", "trackio_bucket_id", "trackio_static_space_id"})
         group.refuse(name, Shape::word, "null", trackio);
 }

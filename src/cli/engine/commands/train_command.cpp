@@ -20,6 +20,7 @@
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/data/loader.hpp"
+#include "ringshard/job/side_program.hpp"
 #include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "ringshard/train/training_loop.hpp"
@@ -27,6 +28,7 @@
 #include "run_checkpoints.hpp"
 #include "run_record.hpp"
 #include "test_hooks.hpp"
+#include "tracked_run.hpp"
 
 namespace ringshard::cli {
 
@@ -61,6 +63,25 @@ int64_t most_steps(const std::vector<train::Curve>& curves) {
     return most;
 }
 
+// Fails (78) if the command of a hook cannot be started.
+MaybeFailure check_hooks(const CommandContext& context) {
+    const config::LoggingSettings& logging = context.settings.values.logging;
+    const std::initializer_list<std::pair<const char*, const std::string&>> hooks{
+        {"on_log", logging.on_log},
+        {"on_save", logging.on_save},
+        {"on_evaluate", logging.on_evaluate},
+        {"on_end", logging.on_end}};
+    std::optional<Failure> failure;
+    for (const auto& [name, command] : hooks) {
+        if (!context.world.is_root() || command.empty() || failure) continue;
+        if (const std::string reason = job::reason_not_to_start(command); !reason.empty())
+            failure = Failure{ExitCode::settings,
+                              format_text("{} = {} [{}]: {}", name, command,
+                                          context.settings.origin_of(name).place, reason)};
+    }
+    return comm::first_failure(context.world, failure);
+}
+
 MaybeFailure train(const CommandContext& given) {
     const comm::Group& world = given.world;
     job::note_warnings();  // a warning that comes before the first step is not lost
@@ -77,6 +98,7 @@ MaybeFailure train(const CommandContext& given) {
     if (!start) return start.failure();
     const Placement& placement = start.value();
     print_start(given, placement);
+    if (const auto failure = check_hooks(given)) return failure;
     const auto recorder = open_recorder(given, placement);
     if (!recorder) return recorder.failure();
     const mesh::Mesh mesh(world, placement.shape, placement.device,
@@ -208,7 +230,8 @@ MaybeFailure train(const CommandContext& given) {
              .crash_report = attempt.crash_report,
              .watchdog = watchdog,
              .hosts = hosts,
-             .peak_operations = peak_operations});
+             .peak_operations = peak_operations,
+             .tracked_run = tracked_run(context, progress.value().step)});
         note_end(attempt, ending, world);
         if (recorder.value() && world.is_root()) report_replays(model.stack.transformer.replays());
         if (!ending) return ending.failure();
