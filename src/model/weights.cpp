@@ -53,9 +53,11 @@ const StoredTensor* find_source(const StoredModel& stored, const ModelSpec& spec
     return found;
 }
 
-// Blocks that predict further tokens have the numbers behind those of the model.
+// Blocks that predict further tokens have the numbers behind those of the model, or lie in "mtp".
 bool is_of_further_block(const std::string& name, const ModelSpec& spec) {
-    if (!spec.ignores_further_blocks || !name.starts_with(spec.names.blocks + ".")) return false;
+    if (!spec.ignores_further_blocks) return false;
+    if (name.starts_with("mtp.")) return true;
+    if (!name.starts_with(spec.names.blocks + ".")) return false;
     const auto number = name.substr(spec.names.blocks.size() + 1);
     const auto block = read_whole_number(number.substr(0, number.find('.')));
     return block && *block >= std::ssize(spec.blocks);

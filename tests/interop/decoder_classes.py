@@ -44,14 +44,18 @@ def tiny_config(model_type, **other):
         given["text_config"].update(head_dim=8, rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 2, 1]})
     if model_type == "helium":
         given["head_dim"] = 8
-    if model_type in ("qwen3_next", "qwen3_5_moe_text"):
+    if model_type in ("qwen2_moe", "qwen3_next", "qwen3_5_moe_text"):
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
     if "mamba_n_heads" in fields:
         given.update(mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8)
     if model_type == "bamba":
         given.update(attn_layer_indices=[1])
-    if model_type == "glm4_moe":
-        given.update(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type in ("dots1", "glm4_moe", "solar_open"):
+        given.update(n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "exaone_moe":
+        given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "hunyuan_v1_moe":
+        given.update(num_experts=4, moe_topk=2)
     if model_type == "ernie4_5_moe":
         given.update(moe_num_experts=8, moe_k=2, moe_intermediate_size=16)
     if "sliding_window" in fields:

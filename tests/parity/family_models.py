@@ -56,6 +56,8 @@ def shapes_in_memory(golden):
             shapes[name.replace("router.layer", "router")] = shape
         elif ".moe_statics." in name:  # Ernie
             shapes[name.replace("mlp.moe_statics.", "mlp.gate.moe_statics.")] = shape
+        elif name.endswith(".mlp.e_score_correction_bias"):  # EXAONE
+            shapes[name.replace("mlp.e_score", "mlp.gate.e_score")] = shape
         elif not expert.isdigit():
             shapes[name.replace(".block_sparse_moe.", ".mlp.")] = shape
         elif layer.split(".")[0] in ("down_proj", "w2"):

@@ -54,8 +54,8 @@ void read_mlp_bias(ConfigReader& config, ModelSpec& spec, bool usual);
 // Reads the sizes of routers and experts, and the share of the loss that balances them. The
 // defaults are those of transformers.
 struct ExpertDefaults {
-    int64_t count;
-    int64_t per_token;
+    int64_t count;      // 0: config.json has to name it
+    int64_t per_token;  // 0: the same
     const char* intermediate_name;
     std::optional<double> aux_loss;    // nothing: the family has no such loss
     const char* count_name = nullptr;  // nullptr: num_experts or num_local_experts
@@ -65,6 +65,32 @@ struct ExpertDefaults {
 // decoder_sparse_step.
 std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks);
 ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults);
+
+// Reads experts beside an MLP with a gate of its own, the weights of a token's experts normed.
+struct GatedDefaults {
+    int64_t count;
+    int64_t per_token;
+    int64_t shared;  // intermediate size of the MLP
+};
+ExpertsSpec read_gated_experts(ConfigReader& config, ModelSpec& spec,
+                               const GatedDefaults& defaults);
+
+// Reads experts beside an MLP, whose routers take the sigmoid and a correction, and may choose
+// among groups.
+struct GroupedDefaults {
+    int64_t count = 0;
+    int64_t per_token = 0;
+    int64_t shared = 1;  // the MLP is as wide as so many experts
+    bool normalises = true;
+    double scaling = 1.0;
+    const char* count_name = "n_routed_experts";
+    const char* shared_name = "n_shared_experts";
+};
+ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
+                                 const GroupedDefaults& defaults);
+// Returns first_k_dense_replace, the number of first blocks with an MLP in place of experts.
+int64_t read_first_dense(ConfigReader& config, int64_t usual);
+void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense);
 
 // Gives every projection of the blocks a bias where use_bias says so.
 void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual);

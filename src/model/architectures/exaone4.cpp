@@ -2,20 +2,61 @@
 
 namespace ringshard::model {
 
-// Norms stand behind the branches, every head is normed by itself, and in models with windows the
-// blocks that see everything do not rotate.
-ModelSpec read_exaone4(ConfigReader& config) {
-    ModelSpec spec = read_plain_model(config, {.key_heads = 32, .norm = {.epsilon = 1e-5}});
-    for (BlockSpec& block : spec.blocks) {
-        set_norms_behind(block);
-        block.attention.head_norm = HeadNormKind::each_head;
-    }
+namespace {
+
+// Every head is normed by itself, and in models with windows the blocks that see everything do not
+// rotate.
+ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_token) {
+    ModelSpec spec = read_plain_model(
+        config, {.key_heads = 32, .norm = {.epsilon = 1e-5}, .padding_token = padding_token});
+    for (BlockSpec& block : spec.blocks) block.attention.head_norm = HeadNormKind::each_head;
     const std::optional<int64_t> window = read_window(config, usual_window);
     const std::vector<bool> windows =
         window ? read_window_pattern(config, spec.blocks.size(), 4)
                : read_layer_types(config, spec.blocks.size(), [](size_t) { return false; });
     set_windows(config, spec, windows, window);
     if (window) rotate_windows_alone(spec);
+    return spec;
+}
+
+// Returns the number of the first block with experts: all blocks from there on have them.
+int64_t read_first_sparse(ConfigReader& config, size_t num_blocks) {
+    if (!config.has("mlp_layer_types")) return read_first_dense(config, 1);
+    const nlohmann::json types = config.part("mlp_layer_types");
+    size_t first = 0;
+    while (types.is_array() && first < types.size() && types[first] == "dense") ++first;
+    bool is_served = types.is_array() && types.size() == num_blocks;
+    for (size_t block = first; is_served && block < num_blocks; ++block)
+        is_served = types[block] == "sparse";
+    if (!is_served)
+        config.complain(format_text(
+            "mlp_layer_types = {}: must name \"dense\" for the first layers and \"sparse\" for "
+            "the others, {} in all",
+            types.dump(), num_blocks));
+    return static_cast<int64_t>(first);
+}
+
+}  // namespace
+
+// Norms stand behind the branches.
+ModelSpec read_exaone4(ConfigReader& config) {
+    ModelSpec spec = read_attention(config, std::nullopt);
+    for (BlockSpec& block : spec.blocks) set_norms_behind(block);
+    return spec;
+}
+
+// Norms stand before the branches, and all blocks but the first ones have experts beside an MLP.
+ModelSpec read_exaone_moe(ConfigReader& config) {
+    ModelSpec spec = read_attention(config, 0);
+    ExpertsSpec experts = read_grouped_experts(config, spec,
+                                               {.count = 64,
+                                                .per_token = 8,
+                                                .scaling = 2.5,
+                                                .count_name = "num_experts",
+                                                .shared_name = "num_shared_experts"});
+    experts.correction = "mlp.e_score_correction_bias";
+    set_experts_behind_dense(spec, experts, read_first_sparse(config, spec.blocks.size()));
+    spec.ignores_further_blocks = true;
     return spec;
 }
 

@@ -10,10 +10,14 @@ namespace {
 
 constexpr int64_t most_experts = 1 << 16;
 
+int64_t read_number(ConfigReader& config, const char* name, int64_t most, int64_t usual) {
+    return usual == 0 ? config.whole_number(name, most) : config.whole_number_or(name, most, usual);
+}
+
 // transformers writes the number under either name.
 int64_t read_count(ConfigReader& config, const ExpertDefaults& defaults) {
     if (defaults.count_name != nullptr)
-        return config.whole_number_or(defaults.count_name, most_experts, defaults.count);
+        return read_number(config, defaults.count_name, most_experts, defaults.count);
     const json here = config.part("num_experts");
     const json local = config.part("num_local_experts");
     if (!here.is_null() && !local.is_null() && here != local)
@@ -31,6 +35,22 @@ double read_aux_loss(ConfigReader& config, double usual) {
     config.complain(
         format_text("router_aux_loss_coef = {}: must be a number from 0 on", value.dump()));
     return 0;
+}
+
+// The groups of experts among which a token chooses.
+void read_groups(ConfigReader& config, const char* count_name, ExpertsSpec& experts) {
+    const int64_t groups = config.whole_number_or("n_group", widest, 1);
+    const int64_t chosen = config.whole_number_or("topk_group", widest, 1);
+    experts.routing.groups = groups;
+    experts.routing.chosen_groups = chosen;
+    if (experts.count % groups != 0 || experts.count / groups < 2)
+        config.complain(format_text("n_group = {}: must divide {} = {} into groups of at least 2",
+                                    groups, count_name, experts.count));
+    else if (chosen > groups || experts.count / groups * chosen < experts.per_token)
+        config.complain(
+            format_text("topk_group = {}: must be at most n_group = {}, and so many groups must "
+                        "have num_experts_per_tok = {} experts",
+                        chosen, groups, experts.per_token));
 }
 
 }  // namespace
@@ -58,7 +78,7 @@ ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefa
     ExpertsSpec experts;
     experts.count = read_count(config, defaults);
     experts.per_token =
-        config.whole_number_or(defaults.per_token_name, most_experts, defaults.per_token);
+        read_number(config, defaults.per_token_name, most_experts, defaults.per_token);
     if (experts.per_token > experts.count)
         config.complain(format_text("{} = {}: must be at most the number of experts, {}",
                                     defaults.per_token_name, experts.per_token, experts.count));
@@ -67,6 +87,60 @@ ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefa
     spec.has_router_aux_loss = defaults.aux_loss.has_value();
     if (defaults.aux_loss) spec.router_aux_loss_coef = read_aux_loss(config, *defaults.aux_loss);
     return experts;
+}
+
+ExpertsSpec read_gated_experts(ConfigReader& config, ModelSpec& spec,
+                               const GatedDefaults& defaults) {
+    ExpertsSpec experts = read_experts(config, spec,
+                                       {.count = defaults.count,
+                                        .per_token = defaults.per_token,
+                                        .intermediate_name = "moe_intermediate_size",
+                                        .aux_loss = 0.001});
+    experts.routing.normalises = true;
+    experts.shared = MlpSpec{.intermediate = config.whole_number_or(
+                                 "shared_expert_intermediate_size", widest, defaults.shared),
+                             .activation = experts.activation,
+                             .gate = "mlp.shared_expert.gate_proj",
+                             .up = "mlp.shared_expert.up_proj",
+                             .down = "mlp.shared_expert.down_proj"};
+    experts.shared_gate = "mlp.shared_expert_gate";
+    return experts;
+}
+
+ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
+                                 const GroupedDefaults& defaults) {
+    ExpertsSpec experts = read_experts(config, spec,
+                                       {.count = defaults.count,
+                                        .per_token = defaults.per_token,
+                                        .intermediate_name = "moe_intermediate_size",
+                                        .aux_loss = std::nullopt,
+                                        .count_name = defaults.count_name});
+    experts.routing.is_sigmoid = true;
+    experts.routing.normalises = config.boolean("norm_topk_prob", defaults.normalises);
+    experts.routing.added_to_sum = 1e-20;
+    experts.routing.scaling = config.number_above_0("routed_scaling_factor", defaults.scaling);
+    experts.routes_in_fp32 = true;
+    experts.correction = "mlp.gate.e_score_correction_bias";
+    read_groups(config, defaults.count_name, experts);
+    const int64_t shared = read_number(config, defaults.shared_name, most_blocks, defaults.shared);
+    experts.shared = MlpSpec{.intermediate = experts.intermediate * shared,
+                             .activation = experts.activation,
+                             .gate = "mlp.shared_experts.gate_proj",
+                             .up = "mlp.shared_experts.up_proj",
+                             .down = "mlp.shared_experts.down_proj"};
+    return experts;
+}
+
+int64_t read_first_dense(ConfigReader& config, int64_t usual) {
+    const bool is_none =
+        config.has("first_k_dense_replace") && config.part("first_k_dense_replace") == 0;
+    if (is_none || (usual == 0 && !config.has("first_k_dense_replace"))) return 0;
+    return config.whole_number_or("first_k_dense_replace", most_blocks, usual);
+}
+
+void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense) {
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        if (static_cast<int64_t>(block) >= first_dense) spec.blocks[block].experts = experts;
 }
 
 }  // namespace ringshard::model

@@ -16,4 +16,25 @@ ModelSpec read_hunyuan_v1_dense(ConfigReader& config) {
     return spec;
 }
 
+// With experts beside an MLP in all blocks.
+ModelSpec read_hunyuan_v1_moe(ConfigReader& config) {
+    ModelSpec spec = read_hunyuan_v1_dense(config);
+    ExpertsSpec experts = read_experts(config, spec,
+                                       {.count = 1,
+                                        .per_token = 1,
+                                        .intermediate_name = "intermediate_size",
+                                        .aux_loss = std::nullopt,
+                                        .count_name = "num_experts",
+                                        .per_token_name = "moe_topk"});
+    experts.routing.normalises = true;
+    experts.router = "mlp.gate.wg";
+    experts.shared = MlpSpec{.intermediate = experts.intermediate,
+                             .activation = experts.activation,
+                             .gate = "mlp.shared_mlp.gate_proj",
+                             .up = "mlp.shared_mlp.up_proj",
+                             .down = "mlp.shared_mlp.down_proj"};
+    for (BlockSpec& block : spec.blocks) block.experts = experts;
+    return spec;
+}
+
 }  // namespace ringshard::model

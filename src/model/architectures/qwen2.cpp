@@ -10,4 +10,20 @@ ModelSpec read_qwen2(ConfigReader& config) {
     return spec;
 }
 
+// With experts beside an MLP in some blocks or in all.
+ModelSpec read_qwen2_moe(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(config, {.key_heads = 16});
+    const bool has_bias = config.boolean("qkv_bias", true);
+    for (BlockSpec& block : spec.blocks) block.attention.has_bias = has_bias;
+    read_windows_of_layers(config, spec);
+    if (config.part("num_experts") == 0) return spec;
+    ExpertsSpec experts =
+        read_gated_experts(config, spec, {.count = 60, .per_token = 4, .shared = 5632});
+    experts.routing.normalises = config.boolean("norm_topk_prob", false);
+    const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
+    for (size_t block = 0; block < dense.size(); ++block)
+        if (!dense[block]) spec.blocks[block].experts = experts;
+    return spec;
+}
+
 }  // namespace ringshard::model

@@ -58,28 +58,11 @@ ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
     return spec;
 }
 
-// Experts beside an MLP with a gate of its own.
-ExpertsSpec read_gated_experts(ConfigReader& config, ModelSpec& spec, int64_t count,
-                               int64_t per_token) {
-    ExpertsSpec experts = read_experts(config, spec,
-                                       {.count = count,
-                                        .per_token = per_token,
-                                        .intermediate_name = "moe_intermediate_size",
-                                        .aux_loss = 0.001});
-    experts.routing.normalises = true;
-    experts.shared = MlpSpec{
-        .intermediate = config.whole_number_or("shared_expert_intermediate_size", widest, 512),
-        .gate = "mlp.shared_expert.gate_proj",
-        .up = "mlp.shared_expert.up_proj",
-        .down = "mlp.shared_expert.down_proj"};
-    experts.shared_gate = "mlp.shared_expert_gate";
-    return experts;
-}
-
 // In some blocks or in all.
 void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
     if (config.part("num_experts") == 0) return;
-    ExpertsSpec experts = read_gated_experts(config, spec, 512, 10);
+    ExpertsSpec experts =
+        read_gated_experts(config, spec, {.count = 512, .per_token = 10, .shared = 512});
     experts.routing.normalises = config.boolean("norm_topk_prob", true);
     const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
     for (size_t block = 0; block < dense.size(); ++block)
@@ -100,7 +83,8 @@ ModelSpec read_qwen3_5(ConfigReader& config) { return read_hybrid(config, 4, fal
 // With experts in all blocks.
 ModelSpec read_qwen3_5_moe(ConfigReader& config) {
     ModelSpec spec = read_hybrid(config, 2, false, "moe_intermediate_size");
-    const ExpertsSpec experts = read_gated_experts(config, spec, 256, 8);
+    const ExpertsSpec experts =
+        read_gated_experts(config, spec, {.count = 256, .per_token = 8, .shared = 512});
     for (BlockSpec& block : spec.blocks) block.experts = experts;
     return spec;
 }

@@ -63,6 +63,12 @@ constexpr Architecture architectures[] = {
     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", read_ernie4_5_moe},
     {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", read_qwen3_5_moe},
     {"ApertusForCausalLM", "apertus", read_apertus},
+    {"Qwen2MoeForCausalLM", "qwen2_moe", read_qwen2_moe},
+    {"Dots1ForCausalLM", "dots1", read_dots1},
+    {"FlexOlmoForCausalLM", "flex_olmo", read_flex_olmo},
+    {"SolarOpenForCausalLM", "solar_open", read_solar_open},
+    {"ExaoneMoeForCausalLM", "exaone_moe", read_exaone_moe},
+    {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", read_hunyuan_v1_moe},
 };
 
 // Text models that transformers has as parts of others only.

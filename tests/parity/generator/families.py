@@ -56,7 +56,7 @@ def distribution(name, shape, model):
         return 0.3, 0.4
     if name.endswith("sinks"):
         return 0.5, 1.0
-    if name.endswith(("gate.weight", "router.weight", "router.layer.weight")):
+    if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight")):
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
     gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value")) else 1.2
     return 0.0, gain / math.sqrt(shape[1 if model.config.model_type == "gpt_oss" else -1])
@@ -82,6 +82,8 @@ def stored(model, of):
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
         name = name.replace("mlp.gate.moe_statics.", "mlp.moe_statics.")  # Ernie's files
+        if model.config.model_type == "exaone_moe":
+            name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
         if model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):
             for ours, file in STACKED.items() if model.config.model_type != "gpt_oss" else ():
                 name = name.replace(ours, file)
