@@ -120,12 +120,13 @@ TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const a
         ops::cross_entropy_value(logits, chunk.targets, work.loss, chunk.token_stats);
         const int64_t length = chunk.places.size(0);
         const auto [largest, tokens] = at::topk(logits, top_k);
-        // -log p(target) is log_sum - logit(target).
+        // -log p(target) is log_sum - logit(target). In double: the sum of both is a large number.
+        const at::Tensor of_targets = logits.gather(1, chunk.targets.tokens.unsqueeze(1));
         const at::Tensor log_sum =
-            chunk.token_stats.narrow(1, 0, 1) + logits.gather(1, chunk.targets.tokens.unsqueeze(1));
+            chunk.token_stats.narrow(1, 0, 1).to(at::kDouble) + of_targets.to(at::kDouble);
         scores.top_tokens.narrow(0, begin, length).copy_(tokens);
         scores.top_log_probabilities.narrow(0, begin, length)
-            .copy_(largest.to(at::kFloat) - log_sum);
+            .copy_(largest.to(at::kDouble) - log_sum);
         begin += length;
     });
     return scores;

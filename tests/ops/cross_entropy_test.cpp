@@ -68,3 +68,24 @@ BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_autograd) {
 }
 
 BOOST_AUTO_TEST_CASE(a_vocabulary_of_tens_of_thousands) { check_every_form(4, 32003); }
+
+// Rows as a trained model makes them: a few likely tokens and a long tail.
+BOOST_AUTO_TEST_CASE(log_probabilities_of_large_vocabularies_are_those_of_double_precision) {
+    at::manual_seed(7);
+    for (const int64_t vocabulary : {32000, 49152, 151936, 262144})
+        for (const double spread : {1.0, 2.5, 4.0}) {
+            BOOST_TEST_INFO_SCOPE(vocabulary << " entries, spread " << spread);
+            const at::Tensor logits = at::randn({16, vocabulary}) * spread - 3;
+            const at::Tensor log_p = at::log_softmax(logits.to(at::kDouble), 1);
+            const at::Tensor tokens = at::multinomial(log_p.exp(), 1);
+            const at::Tensor token_stats = at::empty({16, ops::stats_per_token});
+            ops::cross_entropy_value(logits, {tokens.squeeze(1)}, {}, token_stats);
+            const auto off = [&](int64_t column, const at::Tensor& expected) {
+                return (token_stats.select(1, column).to(at::kDouble) - expected).abs();
+            };
+            const at::Tensor of_loss = off(0, -log_p.gather(1, tokens).squeeze(1));
+            BOOST_TEST(of_loss.max().item<double>() < 1e-6);
+            const at::Tensor of_entropy = off(1, -(log_p.exp() * log_p).sum(1));
+            BOOST_TEST(of_entropy.max().item<double>() < 1e-6);
+        }
+}
