@@ -210,6 +210,14 @@ public:
         needs_delayed("fp8_margin", training.fp8_margin != 0);
     }
 
+    void check_residual() {
+        const TrainingSettings& training = settings_.values.training;
+        if (!training.computes_in_bf16() && training.residual_dtype == NumberType::bf16)
+            complain({"residual_dtype", "mixed_precision"},
+                     "a computation in fp32 has its residual stream in fp32: leave residual_dtype "
+                     "out, or give mixed_precision bf16");
+    }
+
     void check_graphs() {
         const TrainingSettings& training = settings_.values.training;
         if (training.cuda_graphs && training.activation_offloading)
@@ -290,6 +298,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_loss();
     checker.check_evaluation();
     checker.check_fp8();
+    checker.check_residual();
     check_adapters(report);
     checker.check_offload();
     checker.check_graphs();

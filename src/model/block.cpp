@@ -24,6 +24,19 @@ std::optional<Norm> norm_if_named(shard::UnitLayout& unit, const BlockSpec& bloc
     return Norm(unit, {name, block.width, block.norm});
 }
 
+// Returns rows of the residual stream in the type of the branches.
+at::Tensor in_type(const BranchType& type, const at::Tensor& rows) {
+    return type ? rows.to(*type) : rows;
+}
+
+// Returns the rows with which a branch begins.
+ops::RmsNormed normed_rows(const std::optional<Norm>& norm, const BranchType& type,
+                           const UnitTensors& weights, const at::Tensor& x) {
+    if (!norm) return {in_type(type, x), {}};
+    auto [y, inverse_rms] = norm->forward(weights, x);
+    return {in_type(type, y), std::move(inverse_rms)};
+}
+
 // Returns the gradient of the input of a post-norm, from that of its result.
 at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
                            const UnitTensors& gradients, const at::Tensor& dy,
@@ -57,13 +70,13 @@ void for_turns(int64_t tokens, const BlockContext& context, Work work) {
 
 }  // namespace
 
-at::Tensor normed_again(const std::optional<Norm>& norm, const UnitTensors& weights,
-                        const at::Tensor& x, const at::Tensor& inverse_rms, const at::Tensor& kept,
-                        bool makes_last) {
+at::Tensor normed_again(const std::optional<Norm>& norm, const BranchType& type,
+                        const UnitTensors& weights, const at::Tensor& x,
+                        const at::Tensor& inverse_rms, const at::Tensor& kept, bool makes_last) {
     if (kept.defined()) return kept;
-    if (!norm) return x;
+    if (!norm) return in_type(type, x);
     if (makes_last && norm->can_make_rows()) return {};
-    return norm->again(weights, x, inverse_rms);
+    return in_type(type, norm->again(weights, x, inverse_rms));
 }
 
 void add_gradient_before(const std::optional<Norm>& norm, const UnitTensors& weights,
@@ -73,7 +86,7 @@ void add_gradient_before(const std::optional<Norm>& norm, const UnitTensors& wei
     if (norm)
         norm->backward(weights, gradients, dx, x, inverse_rms, gradient, makes_rows);
     else
-        gradient.add_(dx);
+        ops::add_into(dx, gradient, gradient);
 }
 
 Block::BranchNorms::BranchNorms(shard::UnitLayout& unit, const BlockSpec& block,
@@ -127,7 +140,8 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     for (const SavedSlot& slot : {mlp_normed_, gate_up_, probabilities_, experts_, arrivals_,
                                   shared_, shared_gate_, product_, mlp_out_, attention_residual_})
         saved[slot].reset();
-    attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
+    attention_backward(context, weights, gradients, branch_gradient(context.branch_type, d_output),
+                       gradient, saved);
 }
 
 bool Block::adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const {
@@ -140,16 +154,16 @@ at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual,
     return ops::add_into(std::move(branch), residual, into);
 }
 
-at::Tensor Block::branch_gradient(const at::Tensor& gradient) const {
-    return residual_multiplier_ == 1 ? gradient : gradient * residual_multiplier_;
+at::Tensor Block::branch_gradient(const BranchType& type, const at::Tensor& gradient) const {
+    return in_type(type, residual_multiplier_ == 1 ? gradient : gradient * residual_multiplier_);
 }
 
 at::Tensor Block::complete(const BlockContext& context, const UnitTensors& weights,
                            Saved& saved) const {
     const at::Tensor& input = saved[input_];
     if (!mixer_->is_projected(saved)) {
-        ops::RmsNormed normed{input, {}};
-        if (attention_norms_.before) normed = attention_norms_.before->forward(weights, input);
+        const ops::RmsNormed normed =
+            normed_rows(attention_norms_.before, context.branch_type, weights, input);
         saved[attention_inverse_rms_] = normed.inverse_rms;
         if (attention_norms_.before && attention_normed_.is_kept(context.policy))
             saved[attention_normed_] = normed.y;
@@ -166,7 +180,7 @@ at::Tensor Block::complete(const BlockContext& context, const UnitTensors& weigh
         saved[attention_out_] = out;
         out = attention_norms_.behind->forward(weights, out).y;
     }
-    if (norms_the_sum()) {
+    if (norms_the_sum() && out.scalar_type() == input.scalar_type()) {
         saved[attention_residual_] = out;
         return input;
     }
@@ -185,8 +199,8 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
                : d_branch,
         saved);
     const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
-    const at::Tensor x = normed_again(before, weights, input, inverse_rms, saved[attention_normed_],
-                                      mixer_->adds_gradients_last());
+    const at::Tensor x = normed_again(before, context.branch_type, weights, input, inverse_rms,
+                                      saved[attention_normed_], mixer_->adds_gradients_last());
     const at::Tensor dx = mixer_->project_backward(context, weights, gradients, d_rows, x);
     const bool makes_rows = !x.defined();
     add_gradient_before(before, weights, gradients, dx, input, inverse_rms, gradient, makes_rows);
@@ -212,18 +226,17 @@ at::Tensor Block::add_mlp(const UnitTensors& weights, at::Tensor out, const at::
     return add_branch(std::move(out), residual, into);
 }
 
-ops::RmsNormed Block::normed_for_mlp(const UnitTensors& weights, const at::Tensor& input,
-                                     const at::Tensor& addend) const {
+ops::RmsNormed Block::normed_for_mlp(const BranchType& type, const UnitTensors& weights,
+                                     const at::Tensor& input, const at::Tensor& addend) const {
     const auto& before = before_mlp();
     if (addend.defined()) return before->add_forward(weights, input, residual_multiplier_, addend);
-    if (before) return before->forward(weights, input);
-    return {input, {}};
+    return normed_rows(before, type, weights, input);
 }
 
 Block::MlpChunk Block::make_chunk(const MlpContext& context, const UnitTensors& weights,
                                   const at::Tensor& input, const at::Tensor& addend,
                                   const at::Tensor& residual, const at::Tensor& into) const {
-    auto [x, inverse_rms] = normed_for_mlp(weights, input, addend);
+    auto [x, inverse_rms] = normed_for_mlp(context.branch_type, weights, input, addend);
     auto [inner, out] = adds_in_product(mlp_norms_, residual)
                             ? forward_of_mlp(context, weights, x, residual, into)
                             : forward_of_mlp(context, weights, x);
@@ -234,7 +247,7 @@ Block::MlpChunk Block::make_chunk(const MlpContext& context, const UnitTensors& 
 // Only a norm behind the MLP needs its output again.
 Block::MlpChunk Block::make_chunk_again(MlpContext context, const UnitTensors& weights,
                                         const at::Tensor& input, const at::Tensor& addend) const {
-    auto [x, inverse_rms] = normed_for_mlp(weights, input, addend);
+    auto [x, inverse_rms] = normed_for_mlp(context.branch_type, weights, input, addend);
     if (!mlp_norms_.behind) {
         MlpInner inner = inner_of_mlp(context, weights, x);
         return {std::move(x), std::move(inverse_rms), std::move(inner)};
@@ -301,9 +314,10 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
         const Mlp* const mlp = std::get_if<Mlp>(&mlp_);
-        const MlpChunk whole{normed_again(before, weights, input, inverse_rms, saved[mlp_normed_],
-                                          mlp != nullptr && mlp->adds_gradients_last()),
-                             inverse_rms, kept_inner(saved), saved[mlp_out_]};
+        const MlpChunk whole{
+            normed_again(before, context.branch_type, weights, input, inverse_rms,
+                         saved[mlp_normed_], mlp != nullptr && mlp->adds_gradients_last()),
+            inverse_rms, kept_inner(saved), saved[mlp_out_]};
         return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;
@@ -323,7 +337,7 @@ void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights
                            const UnitTensors& gradients, const at::Tensor& input,
                            const MlpChunk& chunk, const at::Tensor& gradient) const {
     const auto& behind = mlp_norms_.behind;
-    at::Tensor dy = branch_gradient(gradient);
+    at::Tensor dy = branch_gradient(context.branch_type, gradient);
     if (behind) dy = behind_backward(*behind, weights, gradients, dy, chunk.out);
     const at::Tensor dx = std::visit(
         [&](const auto& mlp) {

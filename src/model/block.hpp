@@ -13,8 +13,9 @@
 
 namespace ringshard::model {
 
-// One transformer block, forward and backward: two branches, each added to its input. Dimensions: t
-// tokens of this rank, w width, i intermediate.
+// One transformer block, forward and backward: two branches, each added to its input. Input, output
+// and their gradients are the residual stream, which may be in fp32 beside branches in bf16
+// (BlockContext::branch_type). Dimensions: t tokens of this rank, w width, i intermediate.
 class Block {
 public:
     Block(shard::UnitLayout& unit, const BlockSpec& spec);
@@ -75,11 +76,12 @@ private:
     }
     // Returns true if the last product of a branch adds the residual.
     bool adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const;
-    // Returns branch * multiplier + residual, in `into` or, if that is undefined, over the branch.
+    // Returns branch * multiplier + residual, of the type of the residual: in `into` or, if that is
+    // undefined, over the branch if it has this type.
     at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual,
                           const at::Tensor& into = {}) const;
     // Returns the gradient of a branch, from that of the sum.
-    at::Tensor branch_gradient(const at::Tensor& gradient) const;
+    at::Tensor branch_gradient(const BranchType& type, const at::Tensor& gradient) const;
 
     MlpInner inner_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
                           const at::Tensor& x) const;
@@ -129,8 +131,8 @@ private:
     MlpInner kept_inner(const Saved& saved) const;
 
     // addend: is added to the input, in place; or undefined.
-    ops::RmsNormed normed_for_mlp(const shard::UnitTensors& weights, const at::Tensor& input,
-                                  const at::Tensor& addend) const;
+    ops::RmsNormed normed_for_mlp(const BranchType& type, const shard::UnitTensors& weights,
+                                  const at::Tensor& input, const at::Tensor& addend) const;
     // Counts the choices of experts.
     MlpChunk make_chunk(const MlpContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& input, const at::Tensor& addend,

@@ -35,11 +35,12 @@ struct BlockContext {
     AdapterRows rows{};
     int64_t most_product_elements = int64_t{1} << 30;
     std::optional<Fp8Context> fp8{};  // if products with weights are in FP8
+    BranchType branch_type{};
 
     ProjectionContext projections() const {
         return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8};
     }
-    MlpContext mlp() const { return {projections(), routers, experts}; }
+    MlpContext mlp() const { return {projections(), routers, experts, true, false, branch_type}; }
     // Returns the context of some tokens of the batch, of which nothing is kept.
     MlpContext mlp(const Turn& turn, RowNorms& norms) const {
         const auto& [begin, length, most] = turn;
@@ -49,7 +50,9 @@ struct BlockContext {
              fp8 ? std::optional(fp8->of_tokens(begin, length)) : std::nullopt},
             routers.of_tokens(begin, length),
             {experts.ranks, most, experts.least_rows},
-            false};
+            false,
+            false,
+            branch_type};
     }
 };
 

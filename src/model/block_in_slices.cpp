@@ -56,7 +56,8 @@ at::Tensor Block::forward_in_slices(const BlockContext& context, const UnitTenso
     RowNorms norms;
     std::vector<SlicedTurn> turns = sliced_turns(context, residual.size(0), keeps_inner, norms);
     for (SlicedTurn& turn : turns) {
-        auto [x, inverse_rms] = normed_for_mlp(weights, turn.of(mlp_input(saved)), turn.of(addend));
+        auto [x, inverse_rms] = normed_for_mlp(context.branch_type, weights,
+                                               turn.of(mlp_input(saved)), turn.of(addend));
         turn.inverse_rms = std::move(inverse_rms);
         turn.tokens = experts.begin(turn.context, weights, x);
     }
@@ -92,15 +93,17 @@ void Block::backward_in_slices(const BlockContext& context, const UnitTensors& w
     for (SlicedTurn& turn : turns) {
         if (was_kept) {
             turn.inverse_rms = saved[mlp_inverse_rms_];
-            turn.tokens = experts.begin(
-                normed_again(before, weights, input, turn.inverse_rms, saved[mlp_normed_], false),
-                kept_inner(saved));
+            turn.tokens = experts.begin(normed_again(before, context.branch_type, weights, input,
+                                                     turn.inverse_rms, saved[mlp_normed_], false),
+                                        kept_inner(saved));
         } else {
-            auto [x, inverse_rms] = normed_for_mlp(weights, turn.of(input), turn.of(addend));
+            auto [x, inverse_rms] =
+                normed_for_mlp(context.branch_type, weights, turn.of(input), turn.of(addend));
             turn.inverse_rms = std::move(inverse_rms);
             turn.tokens = experts.begin(turn.context, weights, x);
         }
-        experts.begin_backward(turn.tokens, branch_gradient(turn.of(gradient)));
+        experts.begin_backward(turn.tokens,
+                               branch_gradient(context.branch_type, turn.of(gradient)));
     }
     for_slices(context.slices, weights,
                [&](const Slice& slice, const UnitSet& set, const UnitTensors& of_slice) {

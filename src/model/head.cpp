@@ -77,7 +77,8 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
     return for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
-        const at::Tensor logits = logits_of(spec, work.gemms, weights, normed.y);
+        const at::Tensor y = normed.y.to(weights.projection.scalar_type());
+        const at::Tensor logits = logits_of(spec, work.gemms, weights, y);
         const at::Tensor capped = spec.logits_cap > 0 ? logits.clone() : at::Tensor();
         ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
                            chunk.token_stats);
@@ -86,7 +87,7 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         if (weights.bias.defined())
             ops::add_bias_gradient(gradients.unit[*gradients.parameters.bias], d_logits);
         const auto [d_projection, begins] = gradients.unit.sum(gradients.parameters.projection);
-        ops::add_weight_gradient(work.gemms, d_projection, d_logits, normed.y, begins);
+        ops::add_weight_gradient(work.gemms, d_projection, d_logits, y, begins);
         const at::Tensor d_normed =
             ops::linear_backward_input(work.gemms, d_logits, weights.projection);
         if (spec.logits_multiplier != 1) d_normed.mul_(spec.logits_multiplier);
@@ -134,7 +135,8 @@ TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const a
 
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
                        const at::Tensor& x) {
-    return logits_of(spec, gemms, weights, weights.norm.forward(weights.unit, x).y);
+    const at::Tensor y = weights.norm.forward(weights.unit, x).y;
+    return logits_of(spec, gemms, weights, y.to(weights.projection.scalar_type()));
 }
 
 }  // namespace ringshard::model

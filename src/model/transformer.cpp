@@ -19,6 +19,7 @@
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/parallel_settings.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/ops/routing.hpp"
 #include "router_sums.hpp"
@@ -38,6 +39,10 @@ attention::ContextParallelOptions context_parallel_options(
     if (parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
         context_parallel.heads = at::kFloat;
     return context_parallel;
+}
+
+std::optional<at::ScalarType> residual_type(const config::TrainingSettings& training) {
+    return training.widens_residual() ? std::optional(at::kFloat) : std::nullopt;
 }
 
 namespace {
@@ -93,7 +98,10 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       trains_table_(trains_table(*parts_)),
       has_dropout_(model::has_dropout(spec_)),
       positions_(std::make_unique<const PositionTables>(spec_, mesh.device())),
-      embedding_multiplier_(multiplier_of(spec_, zero.compute_type())),
+      residual_type_(options.residual.value_or(zero.compute_type())),
+      branch_type_(residual_type_ == zero.compute_type() ? std::nullopt
+                                                         : std::optional(zero.compute_type())),
+      embedding_multiplier_(multiplier_of(spec_, residual_type_)),
       first_backward_block_(model::first_backward_block(*parts_)),
       attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.context_parallel,
                  options.planned_device.value_or(mesh.device().type()), spec_.scores),
@@ -159,7 +167,8 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass, NextUse nex
             .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
             .slices = {units_[ModuleIndex::block(block)].slices, next_use},
             .rows = {pass.batch.adapter_bounds},
-            .fp8 = fp8_of(block, pass)};
+            .fp8 = fp8_of(block, pass),
+            .branch_type = branch_type_};
 }
 
 // Fillers of a layout have no part in a maximum, and evaluations record nothing.
@@ -226,7 +235,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     zero_.begin_pass(order_of_units(has_backward));
 
     report_phase("embedding");
-    at::Tensor x = embed(batch);
+    at::Tensor x = embed(batch).to(residual_type_);  // all blocks add to rows of this type
     if (embedding_multiplier_ != 1) x.mul_(embedding_multiplier_);
     // A tied table is the head's too.
     release(index_.embedding, is_tied ? next_use : NextUse::none);

@@ -1,4 +1,5 @@
 #include <ATen/ops/add.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
 #include "backends.hpp"
@@ -29,6 +30,14 @@ at::Tensor unused_gradient(const at::Tensor& weight) {
     return at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
 }
 
+// addend: fp32. LibTorch's sum of two types would make a copy of y that no plan counts.
+at::Tensor add_to_wider(const at::Tensor& y, const at::Tensor& addend, const at::Tensor& into) {
+    at::Tensor sum = into.defined() ? into : at::empty_like(addend);
+    if (!sum.is_same(addend)) sum.copy_(addend);
+    ops::add(sum, y);
+    return sum;
+}
+
 }  // namespace
 
 TokenSums& TokenSums::operator+=(const TokenSums& other) {
@@ -50,6 +59,7 @@ at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor&
 }
 
 at::Tensor add_into(at::Tensor y, const at::Tensor& addend, const at::Tensor& into) {
+    if (y.scalar_type() != addend.scalar_type()) return add_to_wider(y, addend, into);
     if (!into.defined()) return y.add_(addend);
     at::Tensor sum = into;
     return at::add_out(sum, y, addend);

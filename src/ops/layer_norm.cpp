@@ -30,7 +30,8 @@ at::Tensor factors(const at::Tensor& x, const LayerNorm& norm) {
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const LayerNorm& norm) {
-    at::Tensor y = at::empty_like(x);
+    const at::Tensor& typed = norm.weight.values.defined() ? norm.weight.values : x;
+    at::Tensor y = at::empty_like(x, x.options().dtype(typed.scalar_type()));
     const at::Tensor weight = factors(x, norm);
     for_slices(x, int64_t{1} << 20, [&](auto slice) {
         const at::Tensor rows = normalize_rows(slice(x), norm.epsilon).x.mul_(weight);

@@ -154,16 +154,16 @@ at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
     return at::empty({places.size(0), rows.size(1)}, rows.options());
 }
 
-RmsNormed rms_norm(const at::Tensor& x, const NormWeight&, double) {
-    return {at::empty_like(x), fp32({x.size(0)}, x)};
+RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double) {
+    return {at::empty(x.sizes(), weight.values.options()), fp32({x.size(0)}, x)};
 }
 
 RmsNormed add_rms_norm(const at::Tensor&, double, const at::Tensor& x, const NormWeight&, double) {
     return {at::empty_like(x), fp32({x.size(0)}, x)};
 }
 
-at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight&, const at::Tensor&) {
-    return at::empty_like(x);
+at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight, const at::Tensor&) {
+    return at::empty(x.sizes(), weight.values.options());
 }
 
 void rms_norm_backward(const at::Tensor&, const at::Tensor& x, const at::Tensor&, const NormWeight&,

@@ -19,8 +19,9 @@ RINGSHARD_SIMD float mean_square(const T* __restrict x, int64_t width) {
     return sum / static_cast<float>(width);
 }
 
-template <class T>
-RINGSHARD_SIMD void scale_row(T* __restrict y, const T* __restrict x, const T* __restrict weight,
+// Types: T of the weight and of the normed rows, Wide of the rows before.
+template <class T, class Wide>
+RINGSHARD_SIMD void scale_row(T* __restrict y, const Wide* __restrict x, const T* __restrict weight,
                               float offset, float inverse_rms, int64_t width) {
     for (int64_t i = 0; i < width; ++i)
         store(y[i], (load(weight[i]) + offset) * (load(x[i]) * inverse_rms));
@@ -32,9 +33,9 @@ RINGSHARD_SIMD void add_input_row(T* __restrict branch, const T* __restrict x, i
 }
 
 // With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
-template <class T>
-RINGSHARD_SIMD void backward_row(T* __restrict dx, float* __restrict d_weight,
-                                 const T* __restrict dy, const T* __restrict x,
+template <class T, class Wide>
+RINGSHARD_SIMD void backward_row(Wide* __restrict dx, float* __restrict d_weight,
+                                 const T* __restrict dy, const Wide* __restrict x,
                                  const T* __restrict weight, float offset, float inverse_rms,
                                  int64_t width) {
     float dot = 0;
@@ -82,21 +83,33 @@ void add_rows(const at::Tensor& into, const at::Tensor& partial) {
 
 namespace {
 
+// Calls `work` with null pointers of the types of the weight and of the rows, which are those of a
+// stream in fp32 or have the type of the weight.
+template <class Work>
+void with_types(const NormWeight& weight, const at::Tensor& x, Work work) {
+    with_type(weight.values, [&]<class T>(T* type) {
+        if (x.scalar_type() == at::kFloat) return work(type, static_cast<float*>(nullptr));
+        RINGSHARD_CHECK(x.scalar_type() == weight.values.scalar_type());
+        work(type, type);
+    });
+}
+
 // Calls `prepare` with the number of each row before it is read.
 template <class Prepare>
 RmsNormed normalize(const at::Tensor& x, const NormWeight& weight, double epsilon,
                     Prepare prepare) {
     const int64_t tokens = x.size(0);
     const int64_t width = x.size(1);
-    RmsNormed out{at::empty_like(x), at::empty({tokens}, x.options().dtype(at::kFloat))};
-    with_type(x, [&]<class T>(T*) {
-        const T* const all_x = data<T>(x);
+    RmsNormed out{at::empty(x.sizes(), weight.values.options()),
+                  at::empty({tokens}, x.options().dtype(at::kFloat))};
+    with_types(weight, x, [&]<class T, class Wide>(T*, Wide*) {
+        const Wide* const all_x = data<Wide>(x);
         const T* const w = data<T>(weight.values);
         T* const all_y = data<T>(out.y);
         float* const all_inverse = data<float>(out.inverse_rms);
         at::parallel_for(0, tokens, grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t) {
-                const T* row = all_x + t * width;
+                const Wide* row = all_x + t * width;
                 prepare(t);
                 const float inverse =
                     1.0F / std::sqrt(mean_square(row, width) + static_cast<float>(epsilon));
@@ -132,9 +145,9 @@ RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms) {
     const int64_t width = x.size(1);
-    at::Tensor y = at::empty_like(x);
-    with_type(x, [&]<class T>(T*) {
-        const T* const all_x = data<T>(x);
+    at::Tensor y = at::empty(x.sizes(), weight.values.options());
+    with_types(weight, x, [&]<class T, class Wide>(T*, Wide*) {
+        const Wide* const all_x = data<Wide>(x);
         const T* const w = data<T>(weight.values);
         T* const all_y = data<T>(y);
         const float* const inverse = data<float>(inverse_rms);
@@ -154,10 +167,10 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
     const int64_t width = x.size(1);
     const int64_t num_threads = at::get_num_threads();
     const at::Tensor partial = at::zeros({num_threads, width}, x.options().dtype(at::kFloat));
-    with_type(x, [&]<class T>(T*) {
-        T* const all_dx = data<T>(dx);
+    with_types(weight, x, [&]<class T, class Wide>(T*, Wide*) {
+        Wide* const all_dx = data<Wide>(dx);
         T* const all_dy = data<T>(dy);
-        const T* const all_x = data<T>(x);
+        const Wide* const all_x = data<Wide>(x);
         const T* const w = data<T>(weight.values);
         const float* const inverse = data<float>(inverse_rms);
         float* const sums = data<float>(partial);
@@ -165,7 +178,7 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
             for (int64_t thread = first; thread < last; ++thread) {
                 const RowRange rows = range_of_thread(thread, num_threads, tokens);
                 for (int64_t t = rows.begin; t < rows.end; ++t) {
-                    const T* const row = all_x + t * width;
+                    const Wide* const row = all_x + t * width;
                     T* const of_dy = all_dy + t * width;
                     backward_row(all_dx + t * width, sums + thread * width, of_dy, row, w,
                                  weight.offset, inverse[t], width);

@@ -15,6 +15,7 @@
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/rope_spec.hpp"
 #include "ringshard/ops/dropout.hpp"
+#include "ringshard/ops/linear.hpp"
 
 using namespace ringshard;
 using namespace ringshard::model;
@@ -145,8 +146,10 @@ at::Tensor old_gradients(const shard::FlatUnit& unit) {
     return flat;
 }
 
+// compute: of the weights and branches; the residual stream is in fp32.
 void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
-           const at::Tensor& dropout_keys = {}, int64_t most_product_elements = 1 << 30) {
+           const at::Tensor& dropout_keys = {}, int64_t most_product_elements = 1 << 30,
+           at::ScalarType compute = at::kFloat) {
     const Setting setting;
     shard::UnitLayout layout("block");
     const Block block(layout, spec);
@@ -160,7 +163,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     std::vector<shard::UnitTensors::Part> gradients;
     std::deque<std::vector<bool>> unbegun;
     for (const shard::FlatUnit& unit : units) {
-        weights.push_back({&unit, at::randn({unit.size()}) * 0.4});
+        weights.push_back({&unit, (at::randn({unit.size()}) * 0.4).to(compute)});
         if (unit.role() == shard::Role::trained)
             gradients.push_back({&unit, old_gradients(unit), at::kFloat,
                                  &unbegun.emplace_back(unit.begun_by_products())});
@@ -172,15 +175,17 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
                                                  setting.mesh.ulysses());
     const attention::SequenceDelta delta(setting.mesh.ring(), setting.mesh.ulysses());
-    const BlockContext context{.attention = attention,
-                               .delta = delta,
-                               .plan = setting.plan,
-                               .positions = setting.positions,
-                               .gemms = setting.gemms,
-                               .policy = policy,
-                               .mlp_chunk = 5,
-                               .dropout_keys = dropout_keys,
-                               .most_product_elements = most_product_elements};
+    const BlockContext context{
+        .attention = attention,
+        .delta = delta,
+        .plan = setting.plan,
+        .positions = setting.positions,
+        .gemms = setting.gemms,
+        .policy = policy,
+        .mlp_chunk = 5,
+        .dropout_keys = dropout_keys,
+        .most_product_elements = most_product_elements,
+        .branch_type = compute == at::kFloat ? std::nullopt : std::optional(compute)};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
@@ -199,7 +204,8 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const at::Tensor wished = plain_block(spec, leaves, input, setting.positions.ropes.front());
     test::backward(wished, dy);
 
-    constexpr double tolerance = 1e-5;
+    BOOST_TEST((y.scalar_type() == at::kFloat && gradient.scalar_type() == at::kFloat));
+    const double tolerance = compute == at::kFloat ? 1e-5 : 3e-2;
     BOOST_TEST(test::distance(y, wished) < tolerance);
     BOOST_TEST(test::distance(gradient, input.grad()) < tolerance);
     for (const auto& [unit, flat, type, old] : gradients)
@@ -231,6 +237,22 @@ BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
             check(spec, policy, Freeze::every_second_group);
         }
     }
+}
+
+// The branches compute in bf16, and add to rows in fp32; GPUs have no kernels for that.
+BOOST_AUTO_TEST_CASE(branches_in_bf16_add_to_rows_in_fp32) {
+    if (ops::products_add(at::empty({1}))) return;
+    at::manual_seed(9);
+    auto all = specs();
+    all["adapters"] = spec_with_adapters();
+    for (const auto& [name, spec] : all)
+        for (const ActivationPolicy policy :
+             {ActivationPolicy::everything, ActivationPolicy::all,
+              ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
+              ActivationPolicy::input}) {
+            BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
+            check(spec, policy, Freeze::nothing, {}, 1 << 30, at::kBFloat16);
+        }
 }
 
 // The base is frozen, as it is in a run. Every layer drops others of its inputs.

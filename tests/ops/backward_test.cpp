@@ -135,6 +135,41 @@ BOOST_AUTO_TEST_CASE(an_rms_norm_that_adds_1) {
         });
 }
 
+// Rows in fp32 beside a weight in bf16: the numbers of fp32, rounded where they have the type of
+// the weight. GPUs have no kernels for that.
+BOOST_AUTO_TEST_CASE(norms_of_rows_in_fp32_beside_a_weight_in_bf16) {
+    if (ops::products_add(at::empty({1}))) return;
+    at::manual_seed(3);
+    for (const int64_t width : {7, 64, 1001}) {
+        const at::Tensor x = at::randn({5, width});
+        const at::Tensor weight = at::randn({width}, at::kBFloat16);
+        const at::Tensor dy = at::randn({5, width}, at::kBFloat16);
+        const at::Tensor earlier = at::randn_like(x);
+        const at::Tensor wide_weight = weight.to(at::kFloat);
+        const at::Tensor wide_dy = dy.to(at::kFloat);
+
+        const ops::RmsNormed normed = ops::rms_norm(x, weight, 1e-6);
+        const ops::RmsNormed wide = ops::rms_norm(x, wide_weight, 1e-6);
+        BOOST_TEST(normed.y.equal(wide.y.to(at::kBFloat16)));
+        BOOST_TEST(ops::rms_norm_again(x, weight, normed.inverse_rms).equal(normed.y));
+        const at::Tensor dx = earlier.clone();
+        const at::Tensor d_weight = at::ones({width});
+        const at::Tensor wide_dx = earlier.clone();
+        const at::Tensor wide_d_weight = at::ones({width});
+        const at::Tensor rows = dy.clone();
+        ops::rms_norm_backward(rows, x, normed.inverse_rms, weight, dx, d_weight, true);
+        ops::rms_norm_backward(wide_dy, x, wide.inverse_rms, wide_weight, wide_dx, wide_d_weight);
+        BOOST_TEST(dx.scalar_type() == at::kFloat);
+        BOOST_TEST(distance(dx, wide_dx) < 1e-6);
+        BOOST_TEST(distance(d_weight, wide_d_weight) < 1e-6);
+        BOOST_TEST(rows.equal(normed.y));
+
+        const at::Tensor centred = ops::layer_norm(x, {{weight, 1}, {}, 1e-6});
+        const at::Tensor wide_centred = ops::layer_norm(x, {{wide_weight, 1}, {}, 1e-6});
+        BOOST_TEST(centred.equal(wide_centred.to(at::kBFloat16)));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(layer_norm) {
     for_shapes_and_types([](int64_t tokens, int64_t width, at::TensorOptions options,
                             double tolerance) {

@@ -1,6 +1,7 @@
 // The result does not depend on the layout: the runs of a list (cases/*.txt), each against the same
-// run on one rank. Every line: ranks, model, rows, micro-batches of a step, type, settings of the
-// trainer. Runs the lines for the size of this world.
+// run on one rank. Every line: ranks, model, rows, micro-batches of a step, type (of the
+// computation, and of the residual stream where it has its own), settings of the trainer. Runs the
+// lines for the size of this world.
 //
 //     cases_parity [boost's arguments] -- FILE...
 #include <fstream>
@@ -34,6 +35,7 @@ struct Case {
     std::string type;
     std::vector<std::string> settings{};
 
+    bool is_bf16() const { return type.starts_with("bf16"); }
     // Runs that must come to the same.
     std::string reference() const { return concat(model, rows, accumulation, type); }
     test::RowKind row_kind() const {
@@ -42,7 +44,8 @@ struct Case {
     }
     test::LayoutRun on_one_rank() const {
         return {.model = test::golden_folder() / "models" / model,
-                .compute = type == "bf16" ? at::kBFloat16 : at::kFloat,
+                .compute = is_bf16() ? at::kBFloat16 : at::kFloat,
+                .residual = type == "bf16/fp32" ? std::optional(at::kFloat) : std::nullopt,
                 .accumulation = accumulation,
                 .rows_per_device = rows_per_micro_batch,
                 .num_steps = num_steps};
@@ -103,7 +106,7 @@ BOOST_AUTO_TEST_CASE(every_case_gives_the_numbers_of_one_rank) {
         BOOST_TEST((last.attention_work_mean > 0) == (layout.shape.ring > 1));
         BOOST_TEST(last.attention_work_worst <= 1.3 * last.attention_work_mean);  // short rows
         const test::Outcome& reference = references.at(wanted.reference());
-        if (wanted.type == "bf16")
+        if (wanted.is_bf16())
             test::expect_no_drift(outcome, reference);
         else
             test::expect_equal(outcome, reference);

@@ -183,6 +183,20 @@ void check_gradient(const at::Tensor& gradient, const std::string& name,
     BOOST_TEST(std::abs((ours * signs).sum().item<double>() - sketch[2]) < 2 * near);
 }
 
+// Returns the mean square of the differences to the logits that fp32 gives.
+double error_of_logits(const Family& family, TestModel& model) {
+    const at::Tensor some =
+        model.logits(family.batch).index_select(0, at::tensor(family.last_tokens));
+    const at::Tensor exact = rows_of(family.golden["logits"]).to(at::kDouble);
+    return (some.to(at::kDouble) - exact).square().mean().item<double>();
+}
+
+// The sums over families of error_of_logits().
+struct Bf16Errors {
+    double plain = 0;
+    double with_wide_residual = 0;
+};
+
 void check_gradients(const Family& family, TestModel& model) {
     const auto gradients = model.gradients();
     size_t learned = 0;  // all but the corrections of routers
@@ -219,7 +233,29 @@ std::vector<mesh::MeshShape> layouts() {
     return all;
 }
 
-void check_layout(const Family& family, const mesh::MeshShape& shape) {
+// A residual stream in fp32 beside a computation in bf16, on the CPU.
+void check_wide_residual(const Family& family, const mesh::MeshShape& shape, double plain_error,
+                         Bf16Errors& errors) {
+    if (test::device().is_cuda()) return;
+    for (const ActivationPolicy policy : {ActivationPolicy::all, ActivationPolicy::input}) {
+        TestModel model(
+            test::world(), family.folder,
+            {.shape = shape, .compute = at::kBFloat16, .policies = policy, .residual = at::kFloat});
+        BOOST_TEST(std::abs(mean_loss(family, model) - family.golden["loss"].get<double>()) < 2e-2);
+        if (model.spec.num_experts() > 0) continue;
+        for (const auto& [name, gradient] : model.gradients()) {
+            const json& tensor = family.golden["tensors"][name];
+            BOOST_TEST_INFO_SCOPE(name);
+            const double norm = tensor["gradient"][0];
+            BOOST_TEST(std::abs(gradient.norm().item<double>() - norm) < 0.1 * norm + 1e-4);
+        }
+        if (policy == ActivationPolicy::input) continue;
+        errors.plain += plain_error;
+        errors.with_wide_residual += error_of_logits(family, model);
+    }
+}
+
+void check_layout(const Family& family, const mesh::MeshShape& shape, Bf16Errors& errors) {
     const bool is_split = shape.world() > 1;
     for (const ActivationPolicy policy : {ActivationPolicy::all, ActivationPolicy::input}) {
         if (is_split && policy == ActivationPolicy::all) continue;
@@ -236,23 +272,26 @@ void check_layout(const Family& family, const mesh::MeshShape& shape) {
     // Rounding may send a token to other experts.
     if (model.spec.num_experts() == 0) check_logits(family, model, golden, 0.15);
     BOOST_TEST(std::abs(mean_loss(family, model) - golden["loss"].get<double>()) < 2e-2);
+    check_wide_residual(family, shape, error_of_logits(family, model), errors);
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_family_gives_transformers_numbers) {
     BOOST_TEST(golden_files().size() >= 20U);
+    Bf16Errors errors;
     for (const std::filesystem::path& file : golden_files()) {
         if (layouts().empty()) continue;
         const Family family = open_family(file);
         BOOST_TEST_INFO_SCOPE(family.name);
         for (const mesh::MeshShape& shape : layouts()) {
             BOOST_TEST_INFO_SCOPE(to_text(shape));
-            check_layout(family, shape);
+            check_layout(family, shape, errors);
         }
         test::world().barrier();
         if (test::world().rank() == 0) std::filesystem::remove_all(family.folder);
     }
+    if (errors.with_wide_residual > 0) BOOST_TEST(errors.with_wide_residual < errors.plain);
 }
 
 namespace {

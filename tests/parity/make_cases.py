@@ -62,6 +62,10 @@ def profile_cases():
     lines.append(line(2, "phi3-tiny", "packed", 4, "fp32", PROFILES["zero2"]))
     for precision in ("fp32", "bf16"):
         lines.append(line(4, "phi3-tiny", "packed", 1, precision, f"{PROFILES['zero3']} --cp_size 2 --sp_size 2"))
+    # A residual stream in fp32.
+    lines.append(line(2, "qwen3-tiny", "packed", 4, "bf16/fp32", f"{PROFILES['zero2']} --sp_size 2"))
+    for model in ("phi3-tiny", "olmo2-tiny"):
+        lines.append(line(4, model, "packed", 1, "bf16/fp32", f"{PROFILES['zero3']} --cp_size 2 --sp_size 2"))
     # Norms over all heads, which Ulysses ranks share out.
     lines.append(line(2, "olmo2-tiny", "packed", 4, "fp32", f"{PROFILES['zero2']} --sp_size 2"))
     for precision in ("fp32", "bf16"):

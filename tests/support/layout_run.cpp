@@ -53,6 +53,8 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .cuts = layout.cuts,
                      .compute = layout.compute,
                      .policies = layout.policies,
+                     .residual = layout.residual,
+                     .gemms = layout.gemms,
                      .context_parallel = layout.context_parallel,
                      .recorder = nullptr,
                      .freeze = layout.freeze,

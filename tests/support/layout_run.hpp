@@ -25,6 +25,8 @@ struct LayoutRun {
     mesh::Cuts cuts{};
     mesh::MeshShape shape{};
     at::ScalarType compute = at::kFloat;
+    std::optional<at::ScalarType> residual{};
+    const ops::Gemms* gemms = nullptr;  // null: by rule
     config::ActivationPolicies policies = config::ActivationPolicy::attention;
     attention::ContextParallelOptions context_parallel{};
     int64_t accumulation = 1;

@@ -28,6 +28,8 @@ public:
         mesh::Cuts cuts = {};
         at::ScalarType compute = at::kFloat;
         config::ActivationPolicies policies = {};
+        std::optional<at::ScalarType> residual = {};
+        const ops::Gemms* gemms = nullptr;  // null: by rule
         attention::ContextParallelOptions context_parallel = {};
         model::Recorder* recorder = nullptr;
         std::string freeze = {};  // as the setting

@@ -61,6 +61,7 @@ struct TrainingSettings {
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
     Precision mixed_precision = Precision::bf16;
+    std::optional<NumberType> residual_dtype;  // unset: the type of the computation
     Fp8Format fp8_format = Fp8Format::e4m3;
     Fp8Recipe fp8_recipe = Fp8Recipe::rowwise;
     std::optional<Fp8Backend> fp8_backend;  // te: settles fp8_recipe and fp8_format
@@ -76,6 +77,10 @@ struct TrainingSettings {
     bool has_fp8() const { return mixed_precision == Precision::fp8; }
     // Products in FP8 are of tensors in bf16.
     bool computes_in_bf16() const { return mixed_precision != Precision::fp32; }
+    // Returns true if the residual stream is in fp32 beside a computation in bf16.
+    bool widens_residual() const {
+        return computes_in_bf16() && residual_dtype == NumberType::fp32;
+    }
     ActivationPolicies activations_kept() const {
         const ActivationPolicies usual =
             gradient_checkpointing ? ActivationPolicy::attention : ActivationPolicy::all;

@@ -24,7 +24,8 @@
 
 namespace ringshard::config {
 struct ParallelSettings;
-}
+struct TrainingSettings;
+}  // namespace ringshard::config
 
 namespace ringshard::model {
 
@@ -62,6 +63,7 @@ class Transformer {
 public:
     struct Options {
         config::ActivationPolicies policies{};
+        std::optional<at::ScalarType> residual{};  // of the residual stream; else the compute type
         ops::LossForm loss{};
         attention::ContextParallelOptions context_parallel{};
         // If products of the blocks' linear layers are in FP8.
@@ -180,6 +182,8 @@ private:
     bool trains_table_ = true;        // the embedding
     bool has_dropout_ = false;
     std::unique_ptr<const PositionTables> positions_;
+    at::ScalarType residual_type_;  // of the rows between blocks and of their gradients
+    std::optional<at::ScalarType> branch_type_;  // the compute type, if it is another one
     double embedding_multiplier_ = 1;
     size_t first_backward_block_ = 0;  // no backward pass goes below it
     attention::SequenceAttention attention_;
@@ -201,5 +205,6 @@ private:
 // Returns the options that the settings ask for.
 attention::ContextParallelOptions context_parallel_options(
     const config::ParallelSettings& parallel);
+std::optional<at::ScalarType> residual_type(const config::TrainingSettings& training);
 
 }  // namespace ringshard::model

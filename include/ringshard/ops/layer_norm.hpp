@@ -13,7 +13,7 @@ struct LayerNorm {
     double epsilon;
 };
 
-// y [t, w] = (weight + offset) * (x - mean(x)) / deviation(x) + bias, of the type of x.
+// y [t, w] = (weight + offset) * (x - mean(x)) / deviation(x) + bias, of the weight's type, or x's.
 at::Tensor layer_norm(const at::Tensor& x, const LayerNorm& norm);
 
 // Adds to dx [t, w], and to d_weight and d_bias [w], fp32, where they are defined.

@@ -16,7 +16,7 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
 at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
                       const at::Tensor& bias, const at::Tensor& addend,
                       const at::Tensor& into = {});
-// Returns addend + y, in `into`, or if that is undefined in place of y.
+// Returns addend + y, of the addend's type: in `into`, or if that is undefined, in place of y.
 at::Tensor add_into(at::Tensor y, const at::Tensor& addend, const at::Tensor& into);
 // Returns true if products on the device of this tensor add to a matrix in the same pass.
 bool products_add(const at::Tensor& tensor);

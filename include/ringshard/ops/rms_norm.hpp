@@ -15,14 +15,14 @@ struct NormWeight {
     float offset;
 };
 
-// y = (weight + offset) * x / rms(x), row by row. Dimensions: t tokens, w width.
+// y = (weight + offset) * x / rms(x), row by row; on the CPU x may be fp32 beside a bf16 weight.
 struct RmsNormed {
-    at::Tensor y;            // [t, w], type of x
+    at::Tensor y;            // [t tokens, w width], type of the weight
     at::Tensor inverse_rms;  // [t], fp32
 };
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon);
 
-// The norm of factor * branch + x, which is written over the branch [t, w]. In one pass.
+// The norm of factor * branch + x, all of one type, which is written over the branch [t, w].
 RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor& x,
                        const NormWeight& weight, double epsilon);
 
@@ -30,7 +30,7 @@ RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms);
 
-// Adds to dx [t, w] and to d_weight [w], fp32; d_weight undefined: the weight is frozen.
+// Adds to dx, of the type of x, and to d_weight [w], fp32; d_weight undefined: it is frozen.
 // makes_normed: writes y over dy, to the bit that of rms_norm().
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
                        const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight,

@@ -248,6 +248,13 @@ void add_precision_options(OptionTable& table) {
             "Type of the computation: bf16, no for fp32, or fp8: bf16 with products of the blocks' "
             "linear layers in FP8. Master weights and moments are fp32.")
         .but_not({"fp16"}, "fp16 needs loss scaling, which is not served; use bf16");
+    group
+        .serve(
+            "residual_dtype", &TrainingSettings::residual_dtype,
+            "Type of the residual stream, the sum to which the branches of all blocks add: null, "
+            "the type of the computation; or fp32 beside a computation in bf16, as under "
+            "PyTorch's autocast.")
+        .but_not({"fp16"}, "fp16 is not served; use fp32 or bf16");
     add_fp8_options(group);
     group.serve("gradient_checkpointing", &TrainingSettings::gradient_checkpointing,
                 "Recompute parts of a block in the backward pass instead of keeping them.");

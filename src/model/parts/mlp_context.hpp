@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include "projection_spec.hpp"
 #include "ringshard/comm/communicator.hpp"
@@ -34,12 +35,16 @@ struct ExpertGroup {
     int64_t least_rows = 1;               // of an expert in a chunk that travels, in the mean
 };
 
+// The compute type, if the residual stream has another one.
+using BranchType = std::optional<at::ScalarType>;
+
 struct MlpContext {
     ProjectionContext projections;
     RouterContext routers;
     ExpertGroup experts{};
     bool keeps_inner = true;     // a backward pass goes on from the tensors of the forward pass
     bool keeps_product = false;  // and from MlpInner::product
+    BranchType branch_type{};
 };
 
 }  // namespace ringshard::model

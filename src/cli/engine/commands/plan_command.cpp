@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint_as_model.hpp"
+#include "placement.hpp"
 #include "plan_answers.hpp"
 #include "plan_curves.hpp"
 #include "plan_parts.hpp"
@@ -315,6 +316,8 @@ int run_plan(const PlanContext& given) {
     if (!device) return report_failure(device.failure());
     if (const auto failure = check_fp8(given.settings.values.training, spec, device.value()))
         return report_failure(*failure);
+    if (!device.value().is_host)
+        if (const auto failure = check_for_gpus(given.settings)) return report_failure(*failure);
     const config::Settings settings =
         device.value().is_host ? given.settings : given.settings.on_gpus();
     const PlanContext context{settings, given.environment, args};

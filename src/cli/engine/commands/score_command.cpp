@@ -223,6 +223,7 @@ MaybeFailure score(const CommandContext& given) {
     const model::Transformer model(
         spec, zero, mesh,
         {.policies = config::ActivationPolicy::input,
+         .residual = model::residual_type(settings.values.training),
          .context_parallel = model::context_parallel_options(settings.values.parallel),
          .fp8 = model::fp8_options(settings.values.training),
          .gemms = &gemms.value().gemms,

@@ -115,6 +115,17 @@ void warn_of_shared_cores(const std::vector<RankDevice>& devices) {
 
 }  // namespace
 
+std::optional<Failure> check_for_gpus(const config::Settings& settings) {
+    if (!settings.values.training.widens_residual()) return std::nullopt;
+    return Failure{
+        ExitCode::settings,
+        format_text("residual_dtype = fp32 [{}]: on GPUs the residual stream has the type "
+                    "of the computation, since the kernels of norms read and write one "
+                    "type; leave residual_dtype out, or compute in fp32: "
+                    "mixed_precision no",
+                    settings.origin_of("residual_dtype").place)};
+}
+
 comm::Agreed<Placement> place_ranks(const CommandContext& context) {
     const comm::Group& world = context.world;
     const config::RunSettings& run = context.settings.values.run;
@@ -132,6 +143,9 @@ comm::Agreed<Placement> place_ranks(const CommandContext& context) {
     const auto device =
         comm::agreed(world, device::choose_device(run.device, neighbours.rank(), gpus));
     if (!device) return device.failure();
+    if (device.value().is_cuda())
+        if (const auto failure = check_for_gpus(context.settings))
+            return comm::found_by_all(*failure);
     if (context.settings.values.training.has_fp8())
         if (const auto failure =
                 comm::first_failure(world, device::check_fp8(device.value(), gpus)))

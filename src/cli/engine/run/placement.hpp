@@ -28,6 +28,9 @@ struct Placement {
 // get the same failure. Collective over the world.
 comm::Agreed<Placement> place_ranks(const CommandContext& context);
 
+// Returns why a run on GPUs cannot have these settings; nothing if it can.
+std::optional<Failure> check_for_gpus(const config::Settings& settings);
+
 // Prints notes on the settings, the picture of the mesh and the size of a step: from rank 0, to
 // stderr.
 void print_start(const CommandContext& context, const Placement& placement);
