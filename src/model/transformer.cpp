@@ -78,9 +78,9 @@ bool trains_table(const ModelParts& parts) {
     return trains(parts.table) || std::ranges::any_of(parts.own_tables, trains);
 }
 
-std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
-    return std::make_unique<ops::Gemms>(device.is_cuda() ? ops::Gemms()
-                                                         : ops::Gemms::open().value());
+std::unique_ptr<const ops::Gemms> open_gemms(c10::DeviceType device) {
+    return std::make_unique<ops::Gemms>(
+        device == c10::DeviceType::CUDA ? ops::Gemms() : ops::Gemms::open().value());
 }
 
 }  // namespace
@@ -106,7 +106,9 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.context_parallel,
                  options.planned_device.value_or(mesh.device().type()), spec_.scores),
       delta_(mesh.ring(), mesh.ulysses(), options.context_parallel.heads),
-      own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
+      own_gemms_(options.gemms == nullptr
+                     ? open_gemms(options.planned_device.value_or(mesh.device().type()))
+                     : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
       loss_(options.loss),

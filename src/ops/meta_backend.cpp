@@ -15,11 +15,18 @@ at::Tensor fp32(at::IntArrayRef sizes, const at::Tensor& like) {
     return at::empty(sizes, like.options().dtype(at::kFloat));
 }
 
-// Returns a tensor of the size that a library's product takes as workspace.
+// Returns a tensor of the size that a library's product takes as workspace; an empty one for plans
+// of a GPU, which have no libraries of the host.
 at::Tensor workspace_of(const Gemms& gemms, const GemmKind& kind, const GemmSizes& sizes,
                         const at::Tensor& like) {
-    return at::empty({gemms.backend_of(kind).workspace_bytes(kind, sizes)},
-                     like.options().dtype(at::kByte));
+    const int64_t bytes =
+        gemms.backends().empty() ? 0 : gemms.backend_of(kind).workspace_bytes(kind, sizes);
+    return at::empty({bytes}, like.options().dtype(at::kByte));
+}
+
+// A GPU's library adds to a matrix without a tensor of its size.
+bool accumulates(const Gemms& gemms, const GemmKind& kind, at::ScalarType type) {
+    return gemms.backends().empty() || gemms.backend_of(kind).accumulates(type);
 }
 
 // A row of sums for each thread.
@@ -54,14 +61,13 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
 
 void add_linear(const Gemms& gemms, const at::Tensor&, const at::Tensor& x,
                 const at::Tensor& weight) {
-    if (!gemms.backend_of(kind_of(GemmPass::forward, weight, x)).accumulates(x.scalar_type()))
+    if (!accumulates(gemms, kind_of(GemmPass::forward, weight, x), x.scalar_type()))
         meta::linear(gemms, x, weight, {});
 }
 
 void add_linear_backward_input(const Gemms& gemms, const at::Tensor&, const at::Tensor& dy,
                                const at::Tensor& weight) {
-    if (!gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy))
-             .accumulates(dy.scalar_type()))
+    if (!accumulates(gemms, kind_of(GemmPass::input_gradient, weight, dy), dy.scalar_type()))
         meta::linear_backward_input(gemms, dy, weight);
 }
 

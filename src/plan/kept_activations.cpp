@@ -66,7 +66,8 @@ private:
                              question_.most_tokens,
                              question_.most_micro_batches,
                              question_.device_memory,
-                             question_.documents};
+                             question_.documents,
+                             question_.gemms};
         return place->second = plan_step(asked, num_threads_);
     }
 

@@ -104,6 +104,7 @@ public:
                          store_if(is_moved(config_.parallel.offload_optimizer_device),
                                   optimizer_store_)},
                .activations = store_if(config_.training.activation_offloading, activations_store_),
+               .gemms = question.gemms,
                .device_memory = question.device_memory,
                .planned_device = question.device,
                .on_phase = [this](const std::string& what) { peak_.begins(what); }}) {}
@@ -264,8 +265,8 @@ StepPlan plan_exactly(const Question& question, int64_t rows, int64_t micro_batc
     config::Config config = question.config;
     config.training.per_device_train_batch_size = rows;
     config.training.gradient_accumulation_steps = micro_batches;
-    const Question smaller{config, question.spec, question.shape, question.row_length,
-                           question.device};
+    Question smaller{config, question.spec, question.shape, question.row_length, question.device};
+    smaller.gemms = question.gemms;
     StepPlan plan = ImaginaryRank(smaller, 0).plan();
     plan.imaginary_tokens =
         2 * rows_of_all(question.spec, rows) * micro_batches * question.row_length;  // two steps

@@ -1,4 +1,5 @@
-"""The bytes of a step that `trainer plan` counts, beside those that runs account for: equal within 2 %."""
+"""The bytes of a step that `trainer plan` counts, beside those that runs account for: equal within 2 %. Both name the library of matrix
+products, whose workspace counts: a run that times libraries takes others on other processors."""
 
 import concurrent.futures
 import json
@@ -30,6 +31,8 @@ CASES = [
     (4, "fsdp2", 1, 1, 512, "attention", "bf16", []),
     (2, "zero3", 1, 1, 512, "attention", "fp32", ["--offload_optimizer_device", "nvme"]),
     (2, "zero3", 1, 1, 2048, "all", "fp32", ["--activation_offloading", "true"]),
+    (1, "single_gpu", 1, 1, 512, "all", "bf16", ["--residual_dtype", "fp32"]),
+    (2, "zero3", 2, 1, 1024, "attention", "bf16", ["--residual_dtype", "fp32", "--activation_offloading", "true"]),
 ]
 # The same kinds with other policies, types and layouts, if ALL_CASES is set.
 MORE_CASES = [
@@ -66,6 +69,11 @@ MORE_LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "attention", "fp32", [])]
 
 
 class PlannedBytes(PlanTest):
+    library = "native"
+
+    def flags(self, *case):
+        return [*super().flags(*case), "--cpu_gemm", self.library]
+
     def all_begun(self):
         """Of one rank, two at a time."""
         alone, together = ([case for case in CASES if (case[0] == 1) is is_alone] for is_alone in (True, False))
@@ -91,6 +99,23 @@ class PlannedBytes(PlanTest):
         for (ranks, *case), (output, result) in self.all_begun():
             with self.subTest(ranks=ranks, case=case):
                 self.check_bytes(ranks, case, output, result)
+
+    def test_bytes_of_each_library(self):
+        """MKL sums products of bf16 in a matrix of fp32 beside them; the others have no workspace, or a small one."""
+        case = ("single_gpu", 1, 1, 512, "all", "bf16", [])
+        activations = {}
+        for self.library in ("native", "aten", "mkl", "onednn"):  # of this test alone
+            output, result = self.begun(1, *case)
+            if self.library in ("mkl", "onednn") and result.returncode == 78:
+                self.expect(result, 78, "this build", "has no", "take one of")
+                continue
+            with self.subTest(self.library):
+                self.check_bytes(1, case, output, result)
+                activations[self.library] = self.planned(self.flags(*case), "--world", "1")["memory_bytes"]["activations"]
+        self.assertIn("native", activations)
+        self.assertIn("aten", activations)
+        if "mkl" in activations:
+            self.assertGreater(activations["mkl"], activations["native"])
 
     def test_bytes_of_other_layers(self):
         for name, config in LAYERS.items():

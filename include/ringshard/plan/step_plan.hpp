@@ -13,6 +13,9 @@
 namespace ringshard::config {
 struct Config;
 }
+namespace ringshard::ops {
+class Gemms;
+}
 
 namespace ringshard::plan {
 
@@ -29,6 +32,8 @@ struct Question {
     int64_t most_micro_batches = 4;  // plans of more follow in the same way
     double device_memory = 0;        // bytes, for model::chunks_of()
     int64_t documents = 1;  // in a row, equally long: for the time alone, memory is that of one
+    // The libraries of matrix products on the host, whose workspace counts; null: those of a rule.
+    const ops::Gemms* gemms = nullptr;
 };
 
 // The bytes that this rank sends over a group in a step.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint_as_model.hpp"
+#include "cpu_gemm.hpp"
 #include "placement.hpp"
 #include "plan_answers.hpp"
 #include "plan_curves.hpp"
@@ -93,6 +94,20 @@ std::optional<Failure> check_fp8(const config::TrainingSettings& training,
                 device.name)};
     const auto text = model::describe_fp8(spec, training);
     return text ? std::nullopt : std::optional(text.failure());
+}
+
+// Returns the libraries of matrix products on the host: those of a rule, or the one that cpu_gemm
+// names. Of a GPU: none.
+Expected<ops::Gemms> open_gemms(const config::Settings& settings, const plan::Device& device) {
+    if (!device.is_host) return ops::Gemms();
+    auto gemms = ops::Gemms::open();
+    const config::CpuGemm named = settings.values.run.cpu_gemm;
+    if (!gemms || named == config::CpuGemm::automatic) return gemms;
+    const at::ScalarType type =
+        settings.values.training.computes_in_bf16() ? at::kBFloat16 : at::kFloat;
+    const std::string origin = settings.origin_of("cpu_gemm").place;
+    if (const auto failure = take_named_gemm(gemms.value(), named, type, origin)) return *failure;
+    return gemms;
 }
 
 void print(const Answer& answer, const PlanContext& context, const model::ModelSpec& spec,
@@ -321,11 +336,14 @@ int run_plan(const PlanContext& given) {
     const config::Settings settings =
         device.value().is_host ? given.settings : given.settings.on_gpus();
     const PlanContext context{settings, given.environment, args};
+    const auto gemms = open_gemms(context.settings, device.value());
+    if (!gemms) return report_failure(gemms.failure());
     const Planner planner(spec, device.value(), args, context.environment, threads.value(),
-                          passed_bytes);
+                          passed_bytes, &gemms.value());
     if (!args.curves.empty()) {
-        if (const auto failure = write_curves(args.curves, context.settings, spec, device.value(),
-                                              args, context.environment, threads.value()))
+        if (const auto failure =
+                write_curves(args.curves, context.settings, spec, device.value(), args,
+                             context.environment, threads.value(), gemms.value()))
             return report_failure(*failure);
         std::cout << "wrote weak.jsonl, strong.jsonl and longest.jsonl into " << args.curves
                   << "; trainer plot --plan " << args.curves

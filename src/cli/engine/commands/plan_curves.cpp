@@ -30,7 +30,8 @@ std::string line_of(int64_t ranks, const Answer& answer) {
 std::optional<Failure> write_curves(const std::filesystem::path& folder,
                                     const config::Settings& settings, const model::ModelSpec& spec,
                                     const plan::Device& device, const PlanArgs& args,
-                                    const Environment& environment, int64_t num_threads) {
+                                    const Environment& environment, int64_t num_threads,
+                                    const ops::Gemms& gemms) {
     const config::OptionTable table;
     const int64_t accumulation = settings.values.training.gradient_accumulation_steps;
     const int64_t ulysses = settings.values.parallel.sp_size.value_or(1);
@@ -42,7 +43,7 @@ std::optional<Failure> write_curves(const std::filesystem::path& folder,
         larger.world = ranks;
         larger.nodes = std::max<int64_t>(1, ranks / args.ranks_per_node());
         std::cerr << "on " << ranks << " ranks\n";
-        const Planner planner(spec, device, larger, environment, num_threads);
+        const Planner planner(spec, device, larger, environment, num_threads, 0, &gemms);
         const auto add = [&](std::string& lines, Expected<Answer> answer) {
             if (answer && answer.value().fits()) lines += line_of(ranks, answer.value());
             return answer ? std::nullopt : std::optional(answer.failure());

@@ -14,6 +14,7 @@ namespace ringshard::cli {
 std::optional<Failure> write_curves(const std::filesystem::path& folder,
                                     const config::Settings& settings, const model::ModelSpec& spec,
                                     const plan::Device& device, const PlanArgs& args,
-                                    const Environment& environment, int64_t num_threads);
+                                    const Environment& environment, int64_t num_threads,
+                                    const ops::Gemms& gemms);
 
 }  // namespace ringshard::cli

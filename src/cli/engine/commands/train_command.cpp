@@ -117,7 +117,8 @@ MaybeFailure train(const CommandContext& given) {
         choose_gpu_kernels(given, placement, inputs.spec, gemms.value(),
                            least_memory(given, placement, 0));
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
-    const auto chosen = choose_policies(given, placement, inputs.spec, inputs.data, memory());
+    const auto chosen =
+        choose_policies(given, placement, inputs.spec, inputs.data, gemms.value().gemms, memory());
     if (!chosen) return chosen.failure();
     const CommandContext context{given.command, chosen.value(), given.notes, given.environment,
                                  world};
@@ -126,7 +127,8 @@ MaybeFailure train(const CommandContext& given) {
     const std::vector<train::Curve> curves =
         make_curves(config, inputs, placement.shape, mesh.data_rank(), loaders);
     const auto check_memory = [&] {
-        return check_plan(context, placement, inputs.spec, inputs.data, memory());
+        return check_plan(context, placement, inputs.spec, inputs.data, gemms.value().gemms,
+                          memory());
     };
     if (config.run.dry_run) {
         if (const auto checked = check_memory(); !checked) return checked.failure();

@@ -61,14 +61,15 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
 comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const Placement& placement,
                                                const model::ModelSpec& spec, const RunData& data,
-                                               int64_t free_host_memory) {
+                                               const ops::Gemms& gemms, int64_t free_host_memory) {
     const config::Settings asked =
         placement.device.is_cuda() ? context.settings.on_gpus() : context.settings;
     if (!asked.values.training.activations_kept().is_automatic()) return asked;
     const plan::Device device = smallest_device(context, placement, free_host_memory);
     const auto chosen = comm::of_root(context.world, [&]() -> Expected<std::string> {
         const PlanArgs args{.world = context.world.size()};
-        const Planner planner(spec, device, args, context.environment, placement.num_threads);
+        const Planner planner(spec, device, args, context.environment, placement.num_threads, 0,
+                              &gemms);
         const config::Settings settings = with_rows_of_data(asked, placement.shape, data);
         const Answer answer = answer_of_data(planner, settings, placement, data);
         std::cerr << describe_automatic(answer.policies, spec) << '\n';
@@ -84,14 +85,15 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
 
 comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement& placement,
                                  const model::ModelSpec& spec, const RunData& data,
-                                 int64_t free_host_memory) {
+                                 const ops::Gemms& gemms, int64_t free_host_memory) {
     constexpr double tolerance = 1.05;
     const plan::Device device = smallest_device(context, placement, free_host_memory);
     std::optional<Failure> failure;
     int64_t offloaded = 0;
     if (context.world.is_root()) {
         PlanArgs args{.world = context.world.size()};
-        const Planner planner(spec, device, args, context.environment, placement.num_threads);
+        const Planner planner(spec, device, args, context.environment, placement.num_threads, 0,
+                              &gemms);
         const config::Settings settings =
             with_rows_of_data(context.settings, placement.shape, data);
         const Answer answer = answer_of_data(planner, settings, placement, data);

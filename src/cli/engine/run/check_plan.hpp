@@ -3,6 +3,7 @@
 #include "placement.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/ops/gemm.hpp"
 #include "run_data.hpp"
 
 namespace ringshard::cli {
@@ -14,17 +15,18 @@ double least_memory(const CommandContext& context, const Placement& placement,
 
 // The settings with policies that rank 0 has chosen in place of `activation_policy auto`, which is
 // the default on GPUs, by the plan of the longest rows: as much is kept as there is room for on the
-// rank that has least. Others come back as they are. Collective over the world.
+// rank that has least. Others come back as they are. gemms: those of the run, whose workspace
+// counts. Collective over the world.
 comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const Placement& placement,
                                                const model::ModelSpec& spec, const RunData& data,
-                                               int64_t free_host_memory);
+                                               const ops::Gemms& gemms, int64_t free_host_memory);
 
 // Reports the memory of a step with the longest rows, before anything large is allocated; fails
 // where that is more than there is, with what would help. Returns the bytes of a rank's activations
 // that are offloaded. `free_host_memory`: bytes. Collective over the world.
 comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement& placement,
                                  const model::ModelSpec& spec, const RunData& data,
-                                 int64_t free_host_memory);
+                                 const ops::Gemms& gemms, int64_t free_host_memory);
 
 }  // namespace ringshard::cli

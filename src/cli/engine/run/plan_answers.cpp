@@ -90,6 +90,7 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
                             device_.is_host ? c10::DeviceType::CPU : c10::DeviceType::CUDA};
     question.documents = args_.documents;
     question.device_memory = device_.memory_bytes;
+    question.gemms = gemms_;
     // Only on the host do the threads of a rank keep sums of their own.
     const int num_threads = device_.is_host ? num_threads_ : 1;
     answer.policies = config.training.activations_kept();

@@ -51,17 +51,19 @@ std::string describe_automatic(const config::ActivationPolicies& chosen,
 class Planner {
 public:
     Planner(const model::ModelSpec& spec, const plan::Device& device, const PlanArgs& args,
-            const Environment& environment, int64_t num_threads, int64_t passed_bytes = 0)
+            const Environment& environment, int64_t num_threads, int64_t passed_bytes = 0,
+            const ops::Gemms* gemms = nullptr)
         : spec_(spec),
           device_(device),
           args_(args),
           environment_(environment),
           num_threads_(static_cast<int>(num_threads)),
-          passed_bytes_(passed_bytes) {}
+          passed_bytes_(passed_bytes),
+          gemms_(gemms) {}
 
     // Returns a planner of another model, which must outlive it.
     Planner of(const model::ModelSpec& spec) const {
-        return {spec, device_, args_, environment_, num_threads_, passed_bytes_};
+        return {spec, device_, args_, environment_, num_threads_, passed_bytes_, gemms_};
     }
     Expected<Answer> answer(const config::Settings& settings) const;
     // On a mesh that is made already.
@@ -95,7 +97,8 @@ private:
     const PlanArgs& args_;
     const Environment& environment_;
     int num_threads_;
-    int64_t passed_bytes_;  // of a wrapped model's other tensors
+    int64_t passed_bytes_;     // of a wrapped model's other tensors
+    const ops::Gemms* gemms_;  // of plan::Question
 };
 
 }  // namespace ringshard::cli
