@@ -137,9 +137,11 @@ Expected<std::vector<NamedSettings>> read(const std::string& text) {
 }
 
 bool is_good_name(const std::string& name) {
-    return !name.empty() && std::ranges::all_of(name, [](unsigned char letter) {
-        return std::isalnum(letter) != 0 || letter == '_' || letter == '-';
-    });
+    // A name with - at its beginning would be a flag to every program that gets its folder.
+    return !name.empty() && name.front() != '-' &&
+           std::ranges::all_of(name, [](unsigned char letter) {
+               return std::isalnum(letter) != 0 || letter == '_' || letter == '-';
+           });
 }
 
 // Names of files and folders that a job writes beside the folders of its adapters.
@@ -171,9 +173,10 @@ void check_names(const std::vector<NamedSettings>& adapters, const std::string& 
         if (!is_good_name(adapter.name))
             problems.push_back(
                 {ExitCode::settings,
-                 format_text("{}: name = {}: the name of an adapter has letters, digits, - and _ "
-                             "alone, since it names a folder and tensors",
-                             file, adapter.name)});
+                 format_text(
+                     "{}: name = {}: the name of an adapter has letters, digits, - and _ "
+                     "alone, since it names a folder and tensors, and does not begin with -",
+                     file, adapter.name)});
         if (is_of_job(adapter.name))
             problems.push_back(
                 {ExitCode::settings,

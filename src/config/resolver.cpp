@@ -14,6 +14,9 @@ void Resolver::take(const Statement& statement) {
     if (!is_utf8(statement.name) || !is_utf8(statement.text))
         return result_.problems.push_back(
             complaint(statement, "is not UTF-8: give it, or the file it names, another name"));
+    if (statement.text.find('\0') != std::string::npos)
+        return result_.problems.push_back(
+            complaint(statement, "holds a NUL character, at which file names end: take it out"));
     if (statement.block == "deepspeed_config" && statement.text == "auto") return;
     if (statement.name == "fsdp") return take_fsdp_words(statement);
     FsdpStrategy ignored{};
@@ -57,6 +60,13 @@ void Resolver::take(const Statement& statement, const std::string& name) {
         }
         meaning = alias->values.at(*read ? "true" : "false");
         if (meaning.empty()) return;  // this value has no effect
+    }
+    double number = 0;
+    if (alias->below && !read_value(meaning, number) && number >= *alias->below) {
+        result_.broken.insert(alias->target);
+        return result_.problems.push_back(complaint(
+            statement,
+            format_text("must be below {}: {}", shortest(*alias->below), alias->why_below)));
     }
     assign(*table_.find(alias->target), meaning, statement);
 }

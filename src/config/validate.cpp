@@ -68,6 +68,23 @@ public:
             complain({"profile_steps"}, "must be the first and the last step, as in 10-12");
     }
 
+    // As in transformers.
+    void check_intervals() {
+        const Config& config = settings_.values;
+        const auto check = [this](const char* name, double steps) {
+            if (steps > 1 && steps != std::floor(steps))
+                complain({name},
+                         "must be a whole number if it is above 1; below 1 it is a share of all "
+                         "steps");
+        };
+        if (config.logging.logging_strategy == Interval::steps)
+            check("logging_steps", config.logging.logging_steps);
+        if (config.evaluation.eval_strategy == Interval::steps && config.evaluation.eval_steps)
+            check("eval_steps", *config.evaluation.eval_steps);
+        if (config.checkpoint.save_strategy == SaveStrategy::steps)
+            check("save_steps", config.checkpoint.save_steps);
+    }
+
     void check_checkpoints() {
         const CheckpointSettings& checkpoint = settings_.values.checkpoint;
         for (const std::string& hint : checkpoint.hdf5_hint)
@@ -294,6 +311,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_schedule();
     checker.check_model();
     checker.check_trackers();
+    checker.check_intervals();
     checker.check_checkpoints();
     checker.check_loss();
     checker.check_evaluation();

@@ -74,7 +74,9 @@ struct Alias {
     std::string target;
     Shape shape = Shape::word;
     std::map<std::string, std::string> values;  // if not empty: the target's value for each value
-    std::string note;  // printed when it is used; empty for a mere long form
+    std::string note;               // printed when it is used; empty for a mere long form
+    std::optional<double> below{};  // values that are not below it mean something else: refused
+    std::string why_below{};
 };
 
 // A setting that contains other settings: `fsdp_config: {fsdp_version: 2}` in a file; JSON, or the

@@ -130,8 +130,11 @@ void add_data_options(OptionTable& table) {
     group.accept("dataloader_pin_memory", Shape::boolean, "true", prefetch);
     const std::string prepared = "all ranks prepare the data together and keep the result";
     group.accept("dataset_num_proc", Shape::integer, "null", prepared);
-    group.accept("dataset_streaming", Shape::boolean, "false", prepared);
-    group.accept("streaming", Shape::boolean, "false", prepared);
+    for (const char* const name : {"dataset_streaming", "streaming"})
+        group.alias(name, "train_sampling_strategy", Shape::boolean,
+                    {{"true", "sequential"}, {"false", ""}},
+                    "true visits the rows in their order, as TRL does those of a stream; the data "
+                    "are prepared whole all the same");
     const std::string columns =
         "columns are recognised by their names; others are counted and named";
     group.accept("remove_unused_columns", Shape::boolean, "true", columns);

@@ -163,7 +163,13 @@ void add_training_options(OptionTable& table) {
         .at_most(1);
 
     group.alias("gradient_clipping", "max_grad_norm", Shape::number);
-    group.older("warmup_ratio", "warmup_steps", Shape::number);
+    table.add(Alias{"warmup_ratio",
+                    "warmup_steps",
+                    Shape::number,
+                    {},
+                    "is the older name of warmup_steps",
+                    1.0,
+                    "it is a share of all steps; give a number of steps as warmup_steps"});
 
     group.accept("use_liger_kernel", Shape::boolean, "false",
                  "the built-in operations are always fused");
