@@ -13,6 +13,19 @@ namespace ringshard::checkpoint {
 
 namespace {
 
+// Nothing where it is not what texts_of() of a save writes.
+std::optional<RunSums> read_sums(const nlohmann::json& read) {
+    const auto number = [&](const char* name) {
+        return read.is_object() ? read.value(name, nlohmann::json()) : nlohmann::json();
+    };
+    const nlohmann::json loss = number("loss");
+    const nlohmann::json num_losses = number("num_losses");
+    const nlohmann::json operations = number("operations");
+    if (!loss.is_number() || !num_losses.is_number_integer() || !operations.is_number())
+        return std::nullopt;
+    return RunSums{loss.get<double>(), num_losses.get<int64_t>(), operations.get<double>()};
+}
+
 Expected<Progress> to_progress(const StateFile& state, const std::filesystem::path& file) {
     const auto damaged = [&](const std::string& what) {
         return Failure{ExitCode::bad_data, format_text("{}: {}", file.string(), what)};
@@ -30,6 +43,8 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
     Progress progress{state.numbers.at("step"),
                       {state.numbers.at("epoch"), state.numbers.at("samples_done")},
                       state.numbers.at("num_tokens")};
+    if (const auto sums = state.texts.find(run_sums_text); sums != state.texts.end())
+        progress.sums = read_sums(json_or_null<nlohmann::json>(sums->second));
     const auto places = state.texts.find(adapter_places_text);
     if (places == state.texts.end()) return progress;
     const auto read = json_or_null<nlohmann::json>(places->second);
@@ -46,6 +61,7 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
                 return damaged(format_text("text {} has no {}", adapter_places_text, name));
             *number = place[name].get<int64_t>();
         }
+        if (place.contains("sums")) adapter.sums = read_sums(place["sums"]);
         if (!place.contains("last_step")) continue;
         if (!place["last_step"].is_number_integer() || place["last_step"].get<int64_t>() < 1)
             return damaged(format_text("text {}: last_step is no step", adapter_places_text));
@@ -79,6 +95,7 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Contents con
     // include those of the moments, which may be damaged if the caller needs only weights.
     if (verification == Verification::hashes && contents == Contents::everything)
         if (auto failure = check_metadata_hashes(folder, manifest.value())) return *failure;
+    if (auto failure = check_file_hashes(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();
     const auto progress = to_progress(state.value(), file);

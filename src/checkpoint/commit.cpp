@@ -5,12 +5,19 @@
 #include <set>
 
 #include "range_check.hpp"
+#include "ringshard/base/hash.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "write_model.hpp"
 
 namespace ringshard::checkpoint {
+
+namespace {
+
+constexpr std::string_view card_name = "README.md";  // people may edit it
+
+}  // namespace
 
 Commit::Commit(Claim claim, int64_t step)
     : claim_(std::move(claim)),
@@ -19,15 +26,18 @@ Commit::Commit(Claim claim, int64_t step)
                  format_text("{}.tmp-{}", checkpoint_name(step), claim_.attempt)),
       final_(claim_.output_dir / checkpoint_name(step)) {}
 
-std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& files) const {
+std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& files) {
     if (auto failure = check_newest(claim_)) return failure;
     abandon();  // removes a failed earlier save
     std::error_code error;
     if (!std::filesystem::create_directory(temporary_, error) && error)
         return Failure{ExitCode::io,
                        format_text("{} cannot be made: {}", temporary_.string(), error.message())};
-    for (const auto& [name, content] : files)
+    hashes_.clear();
+    for (const auto& [name, content] : files) {
         if (auto failure = write_file_atomically(temporary_ / name, content)) return failure;
+        if (name != card_name) hashes_[name] = hash_of(content);
+    }
     return std::nullopt;
 }
 
@@ -108,7 +118,7 @@ std::optional<Failure> Commit::describe(std::vector<WrittenRange> ranges, bool h
         if (!folder_exists(temporary_)) break;  // this process created it: another has removed it
         if (auto failure = wait_until_visible(temporary_ / name)) return failure;
     }
-    Manifest manifest{step_, claim_.attempt, {}, {}, std::move(ranges), has_moments};
+    Manifest manifest{step_, claim_.attempt, {}, {}, std::move(ranges), has_moments, hashes_};
     auto sizes = sizes_in(temporary_);
     if (!sizes) return sizes.failure();
     manifest.file_sizes = std::move(sizes).value();
@@ -161,7 +171,7 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
     }
     remove_unfinished(output_dir, [](const std::string& name) {
         return name == "latest" || name == "metrics.jsonl" || name == "run.json" ||
-               name == "trainer_state.json";
+               name == "trainer_state.json" || name == "log_history";
     });
 }
 

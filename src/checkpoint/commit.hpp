@@ -21,8 +21,9 @@ public:
 
     const std::filesystem::path& temporary() const { return temporary_; }
 
-    // Creates the temporary folder with its small files, content by name.
-    std::optional<Failure> begin(const std::map<std::string, std::string>& files) const;
+    // Creates the temporary folder with its small files, content by name, whose hashes the manifest
+    // then has.
+    std::optional<Failure> begin(const std::map<std::string, std::string>& files);
     // Writes the manifest, renames the folder and updates `latest`. ranges: of all ranks. An error
     // after the rename becomes a warning.
     std::optional<Failure> finish(std::vector<WrittenRange> ranges, bool has_moments,
@@ -39,6 +40,7 @@ private:
     int64_t step_;
     std::filesystem::path temporary_;
     std::filesystem::path final_;
+    std::map<std::string, std::string> hashes_;  // of the small files
 };
 
 // Removes unfinished checkpoints of earlier attempts.

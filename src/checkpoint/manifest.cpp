@@ -35,7 +35,8 @@ std::string to_text(const Manifest& manifest) {
                             {"attempt", manifest.attempt},
                             {"moments", manifest.has_moments},
                             {"files", manifest.file_sizes},
-                            {"frames", manifest.metadata_hashes}}
+                            {"frames", manifest.metadata_hashes},
+                            {"hashes", manifest.file_hashes}}
                            .dump(1);
     text.resize(text.rfind('\n'));  // append the ranges before the end of the object
     return text + ",\n \"ranges\": " + print_ranges(manifest.ranges) + "\n}\n";
@@ -125,6 +126,17 @@ Failure no_manifest(const std::filesystem::path& folder) {
                        : "has no manifest.json: it was never finished");
 }
 
+// Only files of the checkpoint have hashes.
+std::optional<Failure> check_names(const std::filesystem::path& folder, const Manifest& manifest) {
+    for (const auto* hashes : {&manifest.metadata_hashes, &manifest.file_hashes})
+        for (const auto& [name, hash] : *hashes)
+            if (!manifest.file_sizes.contains(name))
+                return damaged(folder, format_text("manifest.json has a hash of {}, which is no "
+                                                   "file of this checkpoint",
+                                                   name));
+    return std::nullopt;
+}
+
 }  // namespace
 
 Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
@@ -135,6 +147,7 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     auto& [manifest, its_format, version] = parsed.value();
     if (auto failure = check_version(folder, manifest_name, its_format, version)) return *failure;
     if (auto failure = check_folder(folder, manifest.step, manifest.file_sizes)) return *failure;
+    if (auto failure = check_names(folder, manifest)) return *failure;
     if (const auto text = read_file(folder / info_name)) {
         const auto info = parse_info(folder, *text);
         if (!info) return info.failure();

@@ -21,7 +21,7 @@ using Field = std::variant<std::monostate, int64_t*, std::string*, bool*, NoValu
 // Skips unknown keys, but refuses numbers with a fraction anywhere in the file.
 class Receiver : public JsonReceiver {
 public:
-    enum class Place { outside, manifest, files, frames, ranges, range, unknown };
+    enum class Place { outside, manifest, files, frames, hashes, ranges, range, unknown };
 
     // The text is a manifest, or only a list of ranges.
     explicit Receiver(bool is_list_of_ranges) : is_list_of_ranges_(is_list_of_ranges) {}
@@ -58,9 +58,14 @@ public:
                     result_.manifest.metadata_hashes.clear();
                     return enter(Place::frames);
                 }
+                if (name_ == "hashes") {
+                    result_.manifest.file_hashes.clear();
+                    return enter(Place::hashes);
+                }
                 break;
             case Place::files:
             case Place::frames:
+            case Place::hashes:
             case Place::range: break;
         }
         return enter_unknown();
@@ -145,8 +150,9 @@ private:
                     case 5:
                     case 6:
                     case 7: return NoValue{};
-                    default: return {};
+                    default: break;
                 }
+                return name_ == "hashes" ? Field(NoValue{}) : Field();
             case Place::range:
                 switch (index_in(range_names, name_)) {
                     case 0: return &range_.dataset;
@@ -159,6 +165,7 @@ private:
                 }
             case Place::files: return &manifest.file_sizes[name_];
             case Place::frames: return &manifest.metadata_hashes[name_];
+            case Place::hashes: return &manifest.file_hashes[name_];
             case Place::outside:
             case Place::ranges: return NoValue{};
             case Place::unknown: break;

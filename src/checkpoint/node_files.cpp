@@ -24,8 +24,13 @@ std::map<std::string, int64_t> numbers_of(const SaveJob& job) {
 
 namespace {
 
+json print_sums(const RunSums& sums) {
+    return {{"loss", sums.loss}, {"num_losses", sums.num_losses}, {"operations", sums.operations}};
+}
+
 std::map<std::string, std::string> texts_of(const SaveJob& job) {
     std::map<std::string, std::string> texts = job.extras.texts;
+    if (job.progress.sums) texts[run_sums_text] = print_sums(*job.progress.sums).dump();
     if (job.progress.adapters.empty()) return texts;
     json places = json::array();
     for (const Progress::OfAdapter& adapter : job.progress.adapters) {
@@ -33,6 +38,7 @@ std::map<std::string, std::string> texts_of(const SaveJob& job) {
                           {"samples_done", adapter.data.samples_done},
                           {"num_tokens", adapter.num_tokens}});
         if (adapter.last_step) places.back()["last_step"] = *adapter.last_step;
+        if (adapter.sums) places.back()["sums"] = print_sums(*adapter.sums);
     }
     texts[adapter_places_text] = places.dump();
     return texts;

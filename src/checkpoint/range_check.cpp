@@ -9,6 +9,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/finite.hpp"
+#include "ringshard/base/hash.hpp"
 #include "ringshard/base/shared_file.hpp"
 
 namespace ringshard::checkpoint {
@@ -120,6 +121,11 @@ Expected<std::string> metadata_hash(const std::filesystem::path& file,
 
 std::optional<Failure> check_metadata_hashes(const std::filesystem::path& folder,
                                              const Manifest& manifest) {
+    for (const auto& [name, size] : manifest.file_sizes)
+        if (name.ends_with(".h5") && !manifest.metadata_hashes.contains(name))
+            return Failure{ExitCode::bad_data,
+                           format_text("{}: manifest.json has no hash of HDF5's own bytes",
+                                       (folder / name).string())};
     for (const auto& [name, hash] : manifest.metadata_hashes) {
         const auto found = metadata_hash(folder / name, manifest.ranges);
         if (!found) return found.failure();
@@ -129,6 +135,20 @@ std::optional<Failure> check_metadata_hashes(const std::filesystem::path& folder
                 format_text(
                     "{}: HDF5's own bytes are not what was written: the hash is {} instead of {}",
                     (folder / name).string(), found.value(), hash)};
+    }
+    return std::nullopt;
+}
+
+std::optional<Failure> check_file_hashes(const std::filesystem::path& folder,
+                                         const Manifest& manifest) {
+    for (const auto& [name, hash] : manifest.file_hashes) {
+        const auto content = read_file(folder / name);
+        if (!content) return io_failure(folder / name, "cannot be read");
+        if (const std::string found = hash_of(*content); found != hash)
+            return Failure{ExitCode::bad_data,
+                           format_text("{}: is not what was written: it has the hash {} instead of "
+                                       "{}",
+                                       (folder / name).string(), found, hash)};
     }
     return std::nullopt;
 }

@@ -43,6 +43,9 @@ Expected<std::string> metadata_hash(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges);
 std::optional<Failure> check_metadata_hashes(const std::filesystem::path& folder,
                                              const Manifest& manifest);
+// Fails unless the other files have their hashes.
+std::optional<Failure> check_file_hashes(const std::filesystem::path& folder,
+                                         const Manifest& manifest);
 
 // Reads the ranges; fails if their bytes do not have their hash, or are not finite. Adds the bytes
 // to `read`.

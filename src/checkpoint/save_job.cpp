@@ -70,9 +70,9 @@ private:
 // Called on rank 0 alone.
 std::optional<Failure> Saving::begin() {
     if (job_.extras.make_notes) notes_ = job_.extras.make_notes();
-    std::map<std::string, std::string> files = job_.extras.files;
-    files.merge(notes_.files);
-    if (auto failure = commit_.begin(files)) return failure;
+    if (auto failure = commit_.begin(job_.extras.files)) return failure;
+    for (const auto& [name, write] : notes_.files)
+        if (auto failure = write(commit_.temporary() / name)) return failure;
     return lay_out_model(commit_.temporary(), job_.extras.model);
 }
 

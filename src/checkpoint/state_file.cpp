@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -270,6 +271,26 @@ private:
     FileId id_;
 };
 
+// HDF5 cannot close a file that the system does not let grow, and crashes when MPI ends: a limit
+// (ulimit -f) is met before that. Its own bytes: about 1 KiB for each dataset and text.
+void check_size_limit(const std::vector<DatasetSpec>& datasets,
+                      const std::map<std::string, std::string>& texts, bool holds_elements) {
+    constexpr int64_t of_each = 4096;
+    int64_t bytes = int64_t{1} << 20;
+    for (const DatasetSpec& spec : datasets) {
+        const auto elements = bytes_of(StateFile::Placed{spec.shape, spec.type, 0});
+        bytes += of_each + (holds_elements ? elements.value_or(0) : 0);
+    }
+    for (const auto& [name, text] : texts) bytes += of_each + std::ssize(text);
+    rlimit limit{};
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    if (static_cast<uint64_t>(bytes) > limit.rlim_cur)
+        throw Error(ExitCode::io,
+                    format_text("would have about {} bytes, and this process may write files of {} "
+                                "bytes at most; raise the limit (ulimit -f)",
+                                bytes, limit.rlim_cur));
+}
+
 void write_small_things(const FileId& file, const std::map<std::string, int64_t>& numbers,
                         const std::map<std::string, std::string>& texts,
                         std::map<std::string, bool>& groups) {
@@ -285,6 +306,7 @@ Expected<StateFile> create_state_file(const std::filesystem::path& file,
                                       const std::map<std::string, int64_t>& numbers,
                                       const std::map<std::string, std::string>& texts) {
     return with_failure_as_value(file, [&] {
+        check_size_limit(datasets, texts, true);
         NewFile id(file);
         StateFile made{{}, numbers, texts};
         std::map<std::string, bool> groups;
@@ -304,6 +326,7 @@ std::optional<Failure> create_master_file(
     const std::map<std::string, int64_t>& numbers,
     const std::map<std::string, std::string>& texts) {
     const auto made = with_failure_as_value(file, [&] {
+        check_size_limit(datasets, texts, false);
         NewFile id(file);
         std::map<std::string, bool> groups;
         for (const DatasetSpec& spec : datasets) {

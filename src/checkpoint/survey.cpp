@@ -10,6 +10,7 @@ Expected<Survey> survey(const std::filesystem::path& folder) {
     const auto file = folder / state_name;
     // HDF5's library can crash on a damaged file, so check the bytes that it reads first.
     if (auto failure = check_metadata_hashes(folder, manifest.value())) return *failure;
+    if (auto failure = check_file_hashes(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();
     Survey found{std::move(manifest).value(), std::move(state).value()};

@@ -6,13 +6,22 @@
 
 namespace ringshard::data {
 
+// How a process waits for another one that makes the same file, in seconds.
+struct LockPatience {
+    double first_line = 10;  // until it says for whom it waits
+    double each_line = 60;
+    double longest = 3600;  // without growth of what the other one has written: then it gives up
+};
+
 // A file that a process makes in the cache, under a lock; it appears under its name when it is
 // complete. On file systems without locks two processes may do the same work, each in its own
 // folder; the files stay intact.
 class CacheEntry {
 public:
-    // Waits while another process makes the same file.
-    static Expected<CacheEntry> claim(const std::filesystem::path& file);
+    // Waits while another process makes the same file, and says so. Fails (77) if that process
+    // writes nothing for too long.
+    static Expected<CacheEntry> claim(const std::filesystem::path& file,
+                                      const LockPatience& patience = {});
     CacheEntry(CacheEntry&& other) noexcept;
     CacheEntry& operator=(CacheEntry&&) = delete;
     ~CacheEntry();  // removes the work folder
@@ -32,8 +41,5 @@ private:
 // Removes the work folders of dead makers: no process holds the lock of the file, and a maker on
 // another host has written nothing for an hour.
 void remove_leftovers(const std::filesystem::path& cache);
-
-// Returns the XXH3-128 hash as 32 hexadecimal digits.
-std::string hash_of(std::string_view text);
 
 }  // namespace ringshard::data

@@ -18,11 +18,20 @@ int64_t Loader::steps_per_epoch() const {
     return (sampler_.batches_per_rank() + accumulation_ - 1) / accumulation_;
 }
 
+void Loader::draw_order(int64_t epoch) {
+    if (order_epoch_ == epoch) return;
+    order_.reset();  // before the next order is drawn, so that memory never holds two
+    order_.emplace(sampler_, epoch);
+    order_epoch_ = epoch;
+}
+
 Loader::Step Loader::read_step(LoaderState state) {
-    if (order_epoch_ != state.epoch) {
-        order_.reset();  // before the next order is drawn, so that memory never holds two
-        order_.emplace(sampler_, state.epoch);
-        order_epoch_ = state.epoch;
+    draw_order(state.epoch);
+    // The epoch may have more rows in the layout in which it began: with dataloader_drop_last their
+    // number depends on the rows of a micro-batch of all ranks.
+    if (state.samples_done >= order_->size()) {
+        state = {state.epoch + 1, 0};
+        draw_order(state.epoch);
     }
     const auto num_samples = order_->size();
     Step step;

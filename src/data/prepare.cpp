@@ -7,6 +7,7 @@
 #include "cache_entry.hpp"
 #include "inputs.hpp"
 #include "make_tokens.hpp"
+#include "ringshard/base/hash.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/text/value.hpp"
@@ -20,6 +21,7 @@ using text::Value;
 
 // Increment when equal settings produce other files.
 constexpr int64_t version = 5;
+constexpr int64_t version_of_rows = 6;
 
 // Includes size and time: a modified file counts as another one.
 Value describe_file(const fs::path& file) {
@@ -103,7 +105,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
                                        number(source.weight), number(source.epochs)});
     const Drawing& drawing = preparation.drawing;
     return Value(Value::Object{
-        {"version", Value(version)},
+        {"version", Value(version_of_rows)},
         {"tokens", Value(store)},
         {"sources", Value(std::move(taken))},
         {"stopping_strategy", Value(static_cast<int64_t>(drawing.stops))},
@@ -119,6 +121,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"packing_scope", Value(static_cast<int64_t>(rows.scope))},
         {"shuffle", Value(rows.shuffles)},
         {"seed", Value(rows.seed)},
+        {"keeps_all", Value(rows.keeps_all)},
     });
 }
 
@@ -284,10 +287,13 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareReso
         about ? report_of(about.value().find("report") ? *about.value().find("report") : Value())
               : RowReport();
     if (report.rows == 0) {
-        const char* why = report.samples == 0 ? "it holds no sample"
-                          : report.dropped > 0
-                              ? "within max_length no sample has anything left to learn"
-                              : "all of its samples are empty";
+        const char* why = report.samples == 0   ? "it holds no sample"
+                          : report.dropped == 0 ? "all of its samples are empty"
+                          : preparation.rows.max_length
+                              ? "within max_length no sample has anything left to learn: no token "
+                                "behind the first one of a document has a label"
+                              : "no sample has anything to learn: no token behind the first one "
+                                "of a document has a label";
         return comm::found_by_all(
             {ExitCode::bad_data,
              format_text("{} = {}: {}", preparation.sources.front().dataset.setting,

@@ -1,6 +1,8 @@
 #include "ringshard/data/rows.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "ringshard/data/plan_rows.hpp"
 
@@ -23,6 +25,12 @@ Rows::Rows(TokenStore store, const ArrayFile& plan)
 
 namespace {
 
+std::string hexadecimal(uint64_t number) {
+    std::array<char, 16> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
+    return {digits.data(), end};
+}
+
 std::optional<RowTotals> read_totals(const std::string& about) {
     const auto read = text::read_json(about);
     const text::Value* report = read ? read.value().find("report") : nullptr;
@@ -40,6 +48,9 @@ Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
         return Failure{ExitCode::bad_data,
                        format_text("{} holds no plan of rows", plan.name().string())};
     rows.totals_ = read_totals(rows.about_);
+    // Each is a sum over the hashes of all chunks, which is the same at any number of ranks.
+    rows.content_hash_ =
+        format_text("{}-{}", hexadecimal(store_file.chunk_sum()), hexadecimal(plan.chunk_sum()));
     return rows;
 }
 

@@ -2,10 +2,12 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
 #include "row_file.hpp"
 
 namespace ringshard::data {
@@ -20,18 +22,39 @@ public:
     static Expected<Output> open(const std::filesystem::path& path) {
         auto file = File::open(path, O_WRONLY | O_CREAT | O_TRUNC);
         if (!file) return file.failure();
-        return Output(std::move(file).value());
+        return Output(std::move(file).value(), path);
     }
     std::optional<Failure> write(std::span<const char> bytes) {
+        if (at_ >= checked_to_)
+            if (auto failure = check_free_space()) return failure;
         auto failure = file_.write_at(std::as_bytes(bytes), at_);
         at_ += static_cast<int64_t>(bytes.size());
         return failure;
     }
 
 private:
-    explicit Output(File file) : file_(std::move(file)) {}
+    Output(File file, std::filesystem::path path)
+        : file_(std::move(file)), path_(std::move(path)) {}
+    // A small file may unpack to a thousand times its size: others use the disk of the cache, too.
+    std::optional<Failure> check_free_space() {
+        constexpr int64_t at_once = int64_t{64} << 20;
+        constexpr auto most_kept_free = uintmax_t{1} << 30;
+        checked_to_ = at_ + at_once;
+        std::error_code error;
+        const auto space = std::filesystem::space(path_, error);
+        if (error || space.available > std::min(most_kept_free, space.capacity / 20))
+            return std::nullopt;
+        return Failure{
+            ExitCode::io,
+            format_text("{}: the disk has {} left after {} of this file, and unpacking "
+                        "ends here; make room, or name another data_cache_dir",
+                        path_.string(), human_bytes(static_cast<double>(space.available)),
+                        human_bytes(static_cast<double>(at_)))};
+    }
     File file_;
+    std::filesystem::path path_;
     int64_t at_ = 0;
+    int64_t checked_to_ = 0;
 };
 
 Failure damaged(const std::filesystem::path& file, std::string_view what) {

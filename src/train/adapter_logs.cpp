@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/wall_clock.hpp"
+#include "trainer_state.hpp"
 
 namespace ringshard::train {
 
@@ -11,28 +12,42 @@ AdapterLogs::AdapterLogs(const Trainer& trainer, const comm::Group& world,
     : trainer_(trainer), world_(world) {
     for (size_t number = 0; number < trainer.num_adapters(); ++number) {
         const std::filesystem::path folder = store.output_dir() / trainer.name_of(number);
-        adapters_.push_back({folder, MetricsFile(store.claim(), folder)});
+        adapters_.push_back({folder, MetricsFile(store.claim(), folder), LogHistory(folder)});
     }
 }
 
+std::optional<Failure> AdapterLogs::read_lines(
+    size_t number, const std::filesystem::path& checkpoint,
+    const std::function<void(size_t, const MetricsLine&)>& show) {
+    OfAdapter& adapter = adapters_[number];
+    std::error_code error;
+    std::filesystem::create_directories(adapter.folder, error);
+    if (error)
+        return Failure{ExitCode::io, format_text("{} cannot be made: {}", adapter.folder.string(),
+                                                 error.message())};
+    if (!checkpoint.empty()) {
+        const auto warning =
+            adapter.file.restore(checkpoint / state_file(trainer_.name_of(number)));
+        if (!warning) return warning.failure();
+        if (!warning.value().empty()) std::cerr << "warning: " << warning.value() << '\n';
+    }
+    return adapter.file.clean([&](const MetricsLine& line) {
+        adapter.history.add(line);
+        show(number, line);
+    });
+}
+
 std::optional<comm::AgreedFailure> AdapterLogs::begin(
+    const std::filesystem::path& checkpoint,
     const std::function<void(size_t, const MetricsLine&)>& show) {
     if (adapters_.empty()) return std::nullopt;
     std::optional<Failure> failure;
-    for (size_t number = 0; number < adapters_.size(); ++number) {
-        if (!world_.is_root() || failure) continue;
+    for (size_t number = 0; number < adapters_.size() && world_.is_root() && !failure; ++number) {
+        failure = read_lines(number, checkpoint, show);
         OfAdapter& adapter = adapters_[number];
-        std::error_code error;
-        std::filesystem::create_directories(adapter.folder, error);
-        if (error)
-            failure = Failure{ExitCode::io, format_text("{} cannot be made: {}",
-                                                        adapter.folder.string(), error.message())};
-        else
-            failure = adapter.file.clean([&](const MetricsLine& line) {
-                adapter.history.add(line);
-                show(number, line);
-            });
-        adapter.operations = adapter.history.total_flos();
+        adapter.totals.before =
+            trainer_.progress().adapters[number].sums.value_or(adapter.history.sums());
+        adapter.operations = adapter.totals.before.operations;
     }
     return comm::first_failure(world_, failure);
 }
@@ -46,8 +61,9 @@ void AdapterLogs::add(const StepNumbers& numbers) {
         adapter.totals.add(mine);
         adapter.epoch = mine.epoch;
         adapter.operations += mine.operations;
-        if (world_.is_root() && mine.is_skipped())
-            std::cerr << "warning: " << mine.skipped_because << ". The step is skipped\n";
+        if (!world_.is_root() || !mine.is_skipped()) continue;
+        if (const std::string warning = adapter.skips.warning_of(mine); !warning.empty())
+            std::cerr << warning << '\n';
     }
 }
 
@@ -91,16 +107,32 @@ std::optional<comm::AgreedFailure> AdapterLogs::write(size_t number, const Metri
     return comm::first_failure(world_, failure);
 }
 
-std::optional<comm::AgreedFailure> AdapterLogs::write_end(size_t number, const Usage& usage) {
+std::optional<comm::AgreedFailure> AdapterLogs::write_end(size_t number) {
     OfAdapter& adapter = adapters_[number];
-    std::optional<Failure> failure = record_steps(adapter, usage);
-    if (!failure && world_.is_root()) {
+    std::optional<Failure> failure;
+    if (world_.is_root()) {
         MetricsLine last = adapter.totals.end_line(trainer_.num_steps_of(number), adapter.epoch);
         last.emplace_back("total_flos", adapter.operations);
         failure = record(adapter, last);
         if (!failure) failure = adapter.file.write_kept();
     }
     return comm::first_failure(world_, failure);
+}
+
+LogHistory::View AdapterLogs::state(size_t number) const {
+    const OfAdapter& adapter = adapters_[number];
+    LogHistory::View history = adapter.history.view();
+    history.epoch = trainer_.epochs_done_of(number);
+    history.num_tokens = trainer_.progress().adapters[number].num_tokens;
+    history.total_flos = adapter.operations;
+    return history;
+}
+
+std::map<std::string, LogHistory::View> AdapterLogs::histories() const {
+    std::map<std::string, LogHistory::View> all;
+    for (size_t number = 0; number < adapters_.size(); ++number)
+        all[trainer_.name_of(number)] = state(number);
+    return all;
 }
 
 std::vector<size_t> AdapterLogs::cut_off_at(int64_t step) const {

@@ -20,9 +20,10 @@ public:
     // `trainer` must outlive it.
     AdapterLogs(const Trainer& trainer, const comm::Group& world, const checkpoint::Store& store);
 
-    // Makes the folders, takes out lines that this attempt does not build on, and shows the others
-    // on rank 0.
+    // Makes the folders, takes out lines that this attempt does not build on, puts back lost ones
+    // from the checkpoint, whose folder may be empty, and shows all on rank 0.
     std::optional<comm::AgreedFailure> begin(
+        const std::filesystem::path& checkpoint,
         const std::function<void(size_t adapter, const MetricsLine&)>& show);
     void add(const StepNumbers& numbers);
     // The lines of the steps since the last ones, of some adapters.
@@ -34,24 +35,31 @@ public:
     std::optional<comm::AgreedFailure> write(size_t adapter, const MetricsLine& line,
                                              const std::vector<TextSample>& samples);
     // The last line of an adapter, after its last step.
-    std::optional<comm::AgreedFailure> write_end(size_t adapter, const Usage& usage);
+    std::optional<comm::AgreedFailure> write_end(size_t adapter);
 
     // Returns the adapters that have ended by this step and lack their last line: a run that was
     // cut off left them. Collective over the world.
     std::vector<size_t> cut_off_at(int64_t step) const;
     const std::filesystem::path& folder(size_t adapter) const { return adapters_[adapter].folder; }
-    const LogHistory& history(size_t adapter) const { return adapters_[adapter].history; }
+    // The history of an adapter with its numbers as they stand now.
+    LogHistory::View state(size_t adapter) const;
+    // The same of all, by their names.
+    std::map<std::string, LogHistory::View> histories() const;
 
 private:
     struct OfAdapter {
         std::filesystem::path folder;
         MetricsFile file;
-        LogHistory history{};
+        LogHistory history;
         StepWindow window{};
         RunTotals totals{};
+        SkipWarnings skips{};
         double epoch = 0;       // of its last step
         double operations = 0;  // of the run so far
     };
+    std::optional<Failure> read_lines(
+        size_t number, const std::filesystem::path& checkpoint,
+        const std::function<void(size_t adapter, const MetricsLine&)>& show);
     std::optional<Failure> record(OfAdapter& adapter, MetricsLine line,
                                   const std::vector<TextSample>& samples = {});
     std::optional<Failure> record_steps(OfAdapter& adapter, const Usage& usage);

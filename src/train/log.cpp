@@ -5,16 +5,33 @@
 namespace ringshard::train {
 
 Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
-         const checkpoint::Store& store, report::TrackedRun run, int64_t first_step,
-         int64_t num_steps)
+         const checkpoint::Store& store, report::TrackedRun run,
+         const checkpoint::Progress& beginning, int64_t num_steps)
     : world_(world),
       settings_(settings),
       run_(std::move(run)),
+      sums_before_(beginning.sums),
       file_(store.claim(), store.output_dir()),
+      history_(store.output_dir()),
       progress_(world.is_root() && !settings.disable_tqdm && Progress::stderr_is_terminal(),
-                first_step, num_steps) {}
+                beginning.step, num_steps) {}
+
+std::optional<Failure> Log::read_lines(const std::filesystem::path& state,
+                                       const std::function<void(const MetricsLine&)>& show) {
+    if (!state.empty()) {
+        const auto warning = file_.restore(state);
+        if (!warning) return warning.failure();
+        if (!warning.value().empty()) progress_.say("warning: " + warning.value());
+    }
+    return file_.clean([&](const MetricsLine& line) {
+        history_.add(line);
+        trackers_.restore(line);
+        show(line);
+    });
+}
 
 std::optional<comm::AgreedFailure> Log::begin(double peak_operations,
+                                              const std::filesystem::path& state,
                                               const std::function<void(const MetricsLine&)>& show) {
     usage_.num_ranks = world_.size();
     usage_.peak_operations = world_.sum(std::vector<double>{peak_operations}).front();
@@ -23,13 +40,9 @@ std::optional<comm::AgreedFailure> Log::begin(double peak_operations,
         const auto warn = [this](const std::string& text) { say(text); };
         trackers_ = Trackers(settings_, run_, warn);
         hooks_ = Hooks(settings_, file_.folder(), warn);
-        mine = file_.clean([&](const MetricsLine& line) {
-            history_.add(line);
-            trackers_.restore(line);
-            show(line);
-        });
+        mine = read_lines(state, show);
     }
-    operations_ = history_.total_flos();
+    operations_ = sums_before().operations;
     return comm::first_failure(world_, mine);
 }
 
@@ -52,8 +65,10 @@ void Log::add(const StepNumbers& numbers) {
     for (const std::string& name : numbers.attention)
         if (attention_.insert(name).second)
             progress_.say(format_text("attention: {}, from step {}", name, numbers.step));
-    if (numbers.is_skipped())
-        progress_.say("warning: " + numbers.skipped_because + ". The step is skipped");
+    const bool is_joint = !numbers.adapters.empty();  // AdapterLogs reports steps of adapters
+    if (numbers.is_skipped() && !is_joint)
+        if (const std::string warning = skips_.warning_of(numbers); !warning.empty())
+            progress_.say(warning);
 }
 
 std::optional<comm::AgreedFailure> Log::write_steps(const MemoryByKind& memory) {

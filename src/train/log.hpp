@@ -16,18 +16,24 @@ namespace ringshard::train {
 // files of the trackers that report_to names. Rank 0 writes.
 class Log {
 public:
+    // `beginning`: the position from which this attempt goes on.
     Log(const config::LoggingSettings& settings, const comm::Group& world,
-        const checkpoint::Store& store, report::TrackedRun run, int64_t first_step,
-        int64_t num_steps);
+        const checkpoint::Store& store, report::TrackedRun run,
+        const checkpoint::Progress& beginning, int64_t num_steps);
 
-    // Removes the lines of earlier attempts that this one does not build on, and passes the others
-    // to `show` on rank 0. `peak_operations`: of this rank, per second. Collective over the world.
+    // Removes the lines of earlier attempts that this one does not build on, puts back lost ones
+    // from `state`, and passes all to `show` on rank 0. `peak_operations`: of this rank, per
+    // second. `state`: trainer_state.json of the checkpoint, or empty. Collective over the world.
     std::optional<comm::AgreedFailure> begin(double peak_operations,
+                                             const std::filesystem::path& state,
                                              const std::function<void(const MetricsLine&)>& show);
 
     void add(const StepNumbers& numbers);
     // Writes the line of the steps since the last one. Collective over the world.
     std::optional<comm::AgreedFailure> write_steps(const MemoryByKind& memory);
+    // Takes note of the memory without a line: as in transformers, the last steps of a run have one
+    // only where it is due. Collective over the world.
+    void take_maxima(const MemoryByKind& memory) { usage_.take_maxima(memory, world_); }
     // Writes any other line; `samples`: on rank 0. Collective over the world.
     std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown,
                                              const std::vector<TextSample>& samples = {});
@@ -44,21 +50,27 @@ public:
     // The history and totals of all lines of the run so far; empty but on rank 0.
     const LogHistory& history() const { return history_; }
     double operations() const { return operations_; }
+    // The sums of the attempts before: of the checkpoint, or else of their lines.
+    checkpoint::RunSums sums_before() const { return sums_before_.value_or(history_.sums()); }
     const Usage& usage() const { return usage_; }
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
 private:
+    std::optional<Failure> read_lines(const std::filesystem::path& state,
+                                      const std::function<void(const MetricsLine&)>& show);
     std::optional<Failure> record(MetricsLine line, const std::vector<TextSample>& samples = {});
 
     const comm::Group& world_;
     config::LoggingSettings settings_;
     report::TrackedRun run_;
+    std::optional<checkpoint::RunSums> sums_before_;
     MetricsFile file_;
     LogHistory history_;
     Trackers trackers_;
     Hooks hooks_;
     Progress progress_;
     StepWindow window_;
+    SkipWarnings skips_;
     std::set<std::string> attention_;  // operators that were reported
     Usage usage_;
     double operations_ = 0;  // of the run so far

@@ -1,5 +1,7 @@
 #include "log_history.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,8 +28,12 @@ bool is_logged_by_trl(const std::string& name, bool ends_run) {
     return name.starts_with("eval_") || std::ranges::find(names, name) != names.end();
 }
 
+}  // namespace
+
 // Names in alphabetic order, as transformers writes them. Values that are not finite are left out.
-std::string print_entry(const MetricsLine& line, bool ends_run) {
+std::string print_entry(const MetricsLine& line) {
+    if (!std::isnan(number_in(line, "save_step"))) return {};
+    const bool ends_run = !std::isnan(number_in(line, "train_runtime"));
     nlohmann::json entry = nlohmann::json::object();
     for (const auto& [name, value] : line)
         if (is_logged_by_trl(name, ends_run) && std::isfinite(number_in(line, name)))
@@ -35,10 +41,39 @@ std::string print_entry(const MetricsLine& line, bool ends_run) {
     return entry.empty() ? "" : entry.dump();
 }
 
-}  // namespace
+// A text that the disk does not take stays in memory, and goes there with a later line.
+void LogHistory::empty_into_file() {
+    constexpr size_t at_once = size_t{16} << 10;
+    if (last_.rest.size() < at_once) return;
+    if (!file_) {
+        const std::filesystem::path name = folder_ / ("log_history" + work_mark());
+        auto opened = File::open(name, O_RDWR | O_CREAT | O_TRUNC);
+        if (!opened) return;
+        std::error_code ignored;
+        std::filesystem::remove(name, ignored);
+        file_ = std::make_shared<File>(std::move(opened).value());
+    }
+    if (file_->write_at(std::as_bytes(std::span(last_.rest)), last_.bytes)) return;
+    last_.bytes += std::ssize(last_.rest);
+    last_.rest.clear();
+}
+
+void LogHistory::add_to_sums(const MetricsLine& line) {
+    sums_.operations = last_.total_flos;
+    const double loss = number_in(line, "loss");
+    const double tokens_per_second = number_in(line, "tokens_per_second");
+    if (std::isnan(loss) && std::isnan(tokens_per_second)) return;  // no line of steps
+    const auto step = static_cast<int64_t>(number_in(line, "step"));
+    const double skipped = number_in(line, "skipped_steps");
+    const int64_t taken =
+        step - last_step_ - (std::isnan(skipped) ? 0 : static_cast<int64_t>(skipped));
+    last_step_ = step;
+    if (std::isnan(loss) || taken <= 0) return;
+    sums_.loss += loss * static_cast<double>(taken);
+    sums_.num_losses += taken;
+}
 
 void LogHistory::add(const MetricsLine& line) {
-    constexpr size_t block_bytes = size_t{64} << 10;
     const auto last_value = [&](const char* name, auto& kept) {
         if (const double value = number_in(line, name); std::isfinite(value))
             kept = static_cast<std::remove_reference_t<decltype(kept)>>(value);
@@ -46,17 +81,15 @@ void LogHistory::add(const MetricsLine& line) {
     last_value("epoch", last_.epoch);
     last_value("num_tokens", last_.num_tokens);
     last_value("total_flos", last_.total_flos);
-    if (!std::isnan(number_in(line, "save_step"))) return;
-    const bool ends_run = !std::isnan(number_in(line, "train_runtime"));
-    if (ends_run) ends_.push_back(static_cast<int64_t>(number_in(line, "step")));
-    const std::string entry = print_entry(line, ends_run);
+    add_to_sums(line);
+    const std::string entry = print_entry(line);
     if (entry.empty()) return;
-    open_ += is_empty_ ? "\n    " : ",\n    ";
-    open_ += entry;
+    if (!std::isnan(number_in(line, "train_runtime")))
+        ends_.push_back(static_cast<int64_t>(number_in(line, "step")));
+    last_.rest += is_empty_ ? "\n    " : ",\n    ";
+    last_.rest += entry;
     is_empty_ = false;
-    if (open_.size() < block_bytes) return;
-    last_.blocks.push_back(std::make_shared<const std::string>(open_));
-    open_.clear();
+    empty_into_file();
 }
 
 bool LogHistory::has_end_at(int64_t num_steps) const {
@@ -65,8 +98,24 @@ bool LogHistory::has_end_at(int64_t num_steps) const {
 
 LogHistory::View LogHistory::view() const {
     View now = last_;
-    if (!open_.empty()) now.blocks.push_back(std::make_shared<const std::string>(open_));
+    now.file = file_;
     return now;
+}
+
+std::optional<Failure> LogHistory::View::write_to(File& into, int64_t& offset) const {
+    constexpr int64_t at_once = int64_t{1} << 20;
+    std::vector<std::byte> piece(static_cast<size_t>(std::min(at_once, bytes)));
+    for (int64_t done = 0; done < bytes;) {
+        const auto part =
+            std::span(piece).first(static_cast<size_t>(std::min(at_once, bytes - done)));
+        if (auto failure = file->read_at(part, done)) return failure;
+        if (auto failure = into.write_at(part, offset)) return failure;
+        done += std::ssize(part);
+        offset += std::ssize(part);
+    }
+    if (auto failure = into.write_at(std::as_bytes(std::span(rest)), offset)) return failure;
+    offset += std::ssize(rest);
+    return std::nullopt;
 }
 
 }  // namespace ringshard::train

@@ -46,6 +46,15 @@ void StepWindow::add(const StepNumbers& step) {
     }
 }
 
+std::string SkipWarnings::warning_of(const StepNumbers& skipped) {
+    const std::string warning =
+        format_text("warning: {}. The step is skipped", skipped.skipped_because);
+    if (skipped.has_targets) return warning;
+    if (std::exchange(has_warned_of_targets_, true)) return {};
+    return warning +
+           ", as all further ones of this kind; skipped_steps in metrics.jsonl counts them";
+}
+
 StepWindow::Summary StepWindow::take() {
     Summary summary = std::exchange(sums_, {});
     const auto taken = static_cast<double>(summary.num_steps - summary.num_skipped);

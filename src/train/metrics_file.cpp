@@ -1,12 +1,15 @@
 #include "metrics_text.hpp"
 
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
+#include "trainer_state.hpp"
 
 namespace ringshard::train {
 
@@ -83,6 +86,20 @@ std::string json_text(const std::string& text) {
     return ordered_json(text).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+bool has_results_of(const std::filesystem::path& output_dir, int64_t num_steps) {
+    if (!is_state_after(output_dir / state_file(), num_steps)) return false;
+    const checkpoint::Attempts attempts(output_dir);
+    bool has_end = false;
+    std::ifstream lines(output_dir / "metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+        if (line.find("\"train_runtime\"") == std::string::npos) continue;
+        const auto read = json_or_null<ordered_json>(line);
+        has_end = has_end || (read.is_object() && read.value("step", ordered_json()) == num_steps &&
+                              !is_void(read, attempts));
+    }
+    return has_end;
+}
+
 std::optional<Failure> MetricsFile::clean(
     const std::function<void(const MetricsLine&)>& show) const {
     const checkpoint::Attempts attempts(claim_.output_dir);
@@ -95,6 +112,67 @@ std::optional<Failure> MetricsFile::clean(
     for_valid_lines(file_, attempts,
                     [&](const std::string& line, const ordered_json&) { kept += line + "\n"; });
     return write_file_atomically(file_, kept);
+}
+
+namespace {
+
+// The lines of a step: of the steps before it, of an evaluation, of the end of the run.
+enum class LineKind { steps, evaluation, end };
+using LineKey = std::pair<int64_t, LineKind>;
+
+// Returns nothing for lines that are not in the log_history of trainer_state.json.
+std::optional<LineKey> key_of(const ordered_json& line) {
+    if (!line.is_object() || line.contains("save_step")) return std::nullopt;
+    const ordered_json step = line.value("step", ordered_json());
+    if (!step.is_number_integer()) return std::nullopt;
+    const auto has = [&](const char* prefix) {
+        for (const auto& [name, value] : line.items())
+            if (name.starts_with(prefix)) return true;
+        return false;
+    };
+    const LineKind kind = has("train_runtime") ? LineKind::end
+                          : has("eval_")       ? LineKind::evaluation
+                                               : LineKind::steps;
+    return LineKey{step.get<int64_t>(), kind};
+}
+
+}  // namespace
+
+Expected<std::string> MetricsFile::restore(const std::filesystem::path& state) const {
+    const checkpoint::Attempts attempts(claim_.output_dir);
+    std::set<LineKey> there;
+    for_valid_lines(file_, attempts, [&](const std::string&, const ordered_json& read) {
+        if (const auto key = key_of(read)) there.insert(*key);
+    });
+    std::vector<std::pair<int64_t, std::string>> lost;  // by step, in the order of the state
+    const bool is_read = for_each_entry(state, [&](const std::string& entry) {
+        auto read = json_or_null<ordered_json>(entry);
+        const auto key = key_of(read);
+        if (!key || there.contains(*key)) return;
+        read["attempt"] = claim_.attempt;
+        lost.emplace_back(key->first, read.dump());
+    });
+    if (!is_read)
+        return format_text(
+            "{} cannot be read: if {} has lost lines, they do not come back, and the best "
+            "evaluation and early stopping go by the others",
+            state.string(), file_.string());
+    if (lost.empty()) return std::string();
+    std::string merged;
+    auto next = lost.begin();
+    const auto put_lost = [&](int64_t before) {
+        for (; next != lost.end() && next->first < before; ++next) merged += next->second + "\n";
+    };
+    for_valid_lines(file_, attempts, [&](const std::string& line, const ordered_json& read) {
+        if (const auto key = key_of(read)) put_lost(key->first);
+        merged += line + "\n";
+    });
+    put_lost(std::numeric_limits<int64_t>::max());
+    if (auto failure = write_file_atomically(file_, merged)) return *failure;
+    return format_text(
+        "{} lacked {} of the lines up to the checkpoint; they are back, with the numbers that {} "
+        "has",
+        file_.string(), lost.size(), state.string());
 }
 
 std::optional<Failure> MetricsFile::write_kept() {

@@ -63,6 +63,13 @@ std::string describe(const NonFiniteStep& bad) {
         list_rows(bad.rows));
 }
 
+std::string describe_no_targets(int64_t step, const std::string& adapter) {
+    return format_text(
+        "step {}{}: its rows have nothing to learn: none of their tokens is a target with a weight "
+        "above 0",
+        step, adapter.empty() ? "" : format_text(" of adapter {}", adapter));
+}
+
 std::optional<Failure> fail_after_skipping(const config::TrainingSettings& settings,
                                            int64_t in_a_row, const std::string& description) {
     const bool skips = settings.on_nan != config::OnNan::abort;

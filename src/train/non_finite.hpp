@@ -29,6 +29,9 @@ struct NonFiniteStep {
 };
 std::string describe(const NonFiniteStep& bad);
 
+// Describes a step in which nothing is to be learned. `adapter`: empty for a whole model.
+std::string describe_no_targets(int64_t step, const std::string& adapter);
+
 // Returns the reason why a run ends over such steps; nothing if `on_nan` leaves the step out.
 std::optional<Failure> fail_after_skipping(const config::TrainingSettings& settings,
                                            int64_t in_a_row, const std::string& description);

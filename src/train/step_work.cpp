@@ -79,7 +79,8 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
         work.curves.push_back({.targets = std::max(1.0, sum[targets]),
                                .weight = sum[weight] > 0 ? sum[weight] : 1.0,
                                .counted_tokens = sum[counted],
-                               .operations = sum[operations]});
+                               .operations = sum[operations],
+                               .has_targets = sum[targets] > 0 && sum[weight] > 0});
     }
     return work;
 }

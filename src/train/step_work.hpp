@@ -17,6 +17,7 @@ struct CurveWork {
     double weight;   // of all targets
     double counted_tokens;
     double operations;
+    bool has_targets;  // with a weight above 0: otherwise there is nothing to learn
 };
 
 // The work of a step, over the world. It is known before the pass.

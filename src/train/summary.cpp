@@ -24,9 +24,11 @@ void RunTotals::add(const StepNumbers& numbers) {
 
 MetricsLine RunTotals::end_line(int64_t step, double epoch) const {
     const double seconds = since_start.seconds();
+    const int64_t all_losses = before.num_losses + num_losses;
     return {{"step", step},
             {"epoch", epoch},
-            {"train_loss", sum_of_losses / static_cast<double>(std::max<int64_t>(1, num_losses))},
+            {"train_loss",
+             (before.loss + sum_of_losses) / static_cast<double>(std::max<int64_t>(1, all_losses))},
             {"train_runtime", seconds},
             {"train_samples_per_second", static_cast<double>(rows) / seconds},
             {"train_steps_per_second", static_cast<double>(num_steps) / seconds}};

@@ -6,12 +6,14 @@
 
 #include "best_model.hpp"
 #include "ringshard/base/timer.hpp"
+#include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/train/metrics.hpp"
 
 namespace ringshard::train {
 
 // The results of this attempt, from its first step to the end.
 struct RunTotals {
+    checkpoint::RunSums before{};  // of the attempts that it goes on from
     int64_t first_step = 0;
     int64_t num_steps = 0;
     int64_t rows = 0;

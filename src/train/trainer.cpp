@@ -29,6 +29,8 @@ void copy_sums(const StepNumbers& from, StepNumbers& to) {
     to.accuracy = from.accuracy;
     to.grad_norm = from.grad_norm;
     to.learning_rate = from.learning_rate;
+    to.has_targets = from.has_targets;
+    to.skipped_because = from.skipped_because;
 }
 
 }  // namespace
@@ -80,6 +82,7 @@ int64_t Trainer::planned_steps() const {
 
 void Trainer::resume_from(const checkpoint::Progress& progress) {
     progress_ = progress;
+    if (progress.step == 0) progress_.sums.emplace();
     after_the_sums_ = {};
     RINGSHARD_CHECK(progress.step == 0 || progress.adapters.size() == num_adapters(),
                     "the checkpoint is of {} adapters", progress.adapters.size());
@@ -88,6 +91,7 @@ void Trainer::resume_from(const checkpoint::Progress& progress) {
         curves_[curve].skipped_in_a_row = 0;
         curves_[curve].num_tokens =
             is_joint() ? progress_.adapters[curve].num_tokens : progress_.num_tokens;
+        if (progress.step == 0 && is_joint()) progress_.adapters[curve].sums.emplace();
         curves_[curve].loader.go_to(is_joint() ? progress_.adapters[curve].data : progress_.data);
         if (is_joint())
             curves_[curve].num_steps =
@@ -190,16 +194,23 @@ StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepS
     numbers.accuracy = of_curve.correct / work.targets;
     numbers.grad_norm = std::sqrt(of_curve.gradient_squares);
     numbers.learning_rate = curves_[curve].schedule.learning_rate(progress_.step);
+    numbers.has_targets = work.has_targets;
+    if (trains(curve) && !work.has_targets)
+        numbers.skipped_because = describe_no_targets(progress_.step + 1, curves_[curve].name);
     return numbers;
 }
 
-// Sets the numbers of a step of several curves to the means over them.
+// Sets the numbers of a step of several curves to the means over them. A step that all of them skip
+// is a skipped one.
 void Trainer::add_means(StepNumbers& numbers) const {
     double count = 0;
     double squares = 0;
+    std::string skipped_because;
     for (size_t curve = 0; curve < curves_.size(); ++curve) {
         const StepNumbers& mine = numbers.adapters[curve];
-        if (!trains(curve) || mine.is_skipped()) continue;
+        if (!trains(curve)) continue;
+        if (skipped_because.empty()) skipped_because = mine.skipped_because;
+        if (mine.is_skipped()) continue;
         ++count;
         numbers.loss += mine.loss;
         numbers.entropy += mine.entropy;
@@ -211,6 +222,7 @@ void Trainer::add_means(StepNumbers& numbers) const {
          {&numbers.loss, &numbers.entropy, &numbers.accuracy, &numbers.learning_rate})
         *mean /= std::max(1.0, count);
     numbers.grad_norm = std::sqrt(squares);
+    if (count == 0) numbers.skipped_because = skipped_because;
 }
 
 // Handles a loss or gradient that is not finite, as on_nan says; the weights of the curve stay as
@@ -238,6 +250,7 @@ std::optional<comm::AgreedFailure> Trainer::update(StepNumbers& numbers) {
     for (size_t curve = 0; curve < curves_.size(); ++curve) {
         if (!trains(curve)) continue;
         StepNumbers& mine = is_joint() ? numbers.adapters[curve] : numbers;
+        if (!mine.has_targets) continue;
         if (!std::isfinite(mine.loss) || !std::isfinite(mine.grad_norm)) {
             if (auto failure = leave_out(curve, mine)) return failure;
             numbers.asks_to_rewind = mine.asks_to_rewind;
@@ -333,6 +346,14 @@ void Trainer::advance(const StepWork& work, StepNumbers& numbers) {
         of_curve.epoch = curves_[curve].loader.epochs_done();
         of_curve.num_tokens = curves_[curve].num_tokens;
     };
+    const auto add = [](std::optional<checkpoint::RunSums>& sums, const StepNumbers& of_step) {
+        if (!sums) return;  // it began with a checkpoint that has none
+        sums->operations += of_step.operations;
+        if (of_step.is_skipped()) return;
+        sums->loss += of_step.loss;
+        ++sums->num_losses;
+    };
+    add(progress_.sums, numbers);
     const int64_t step = progress_.step;
     progress_.step += 1;
     progress_.num_tokens = 0;
@@ -346,6 +367,7 @@ void Trainer::advance(const StepWork& work, StepNumbers& numbers) {
         StepNumbers& mine = numbers.adapters[curve];
         mine.seconds = numbers.seconds;
         mine.ranks = numbers.ranks;
+        add(progress_.adapters[curve].sums, mine);
         place(curve, mine);
     }
     progress_.data = longest().loader.state();

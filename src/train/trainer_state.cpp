@@ -1,8 +1,13 @@
 #include "trainer_state.hpp"
 
+#include <fcntl.h>
+
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/config.hpp"
 
@@ -28,45 +33,98 @@ ordered_json state_of(const EarlyStopping& early_stopping) {
            {"attributes", {{"early_stopping_patience_counter", early_stopping.counter()}}}}}});
 }
 
-}  // namespace
+constexpr std::string_view no_history = "\"log_history\": [";
 
-std::string trainer_state(const config::Config& config, const EventSchedule& events,
-                          int64_t num_steps, int64_t step, const BestModel& best,
-                          const EarlyStopping& early_stopping,
-                          std::optional<int64_t> best_checkpoint,
-                          const std::filesystem::path& output_dir,
-                          const LogHistory::View& history) {
+std::string print(const TrainerState& state, const LogHistory::View& history) {
+    const config::Config& config = state.config;
+    const EventSchedule& events = state.events;
     const bool has_best = asks_for_best(config);
     ordered_json best_folder;
-    if (has_best && best_checkpoint)
-        best_folder = (output_dir / checkpoint::checkpoint_name(*best_checkpoint)).string();
-    const ordered_json state{
-        {"best_global_step", has_best ? or_null(best.step()) : ordered_json()},
-        {"best_metric", has_best ? or_null(best.value()) : ordered_json()},
+    if (has_best && state.best_checkpoint)
+        best_folder =
+            (state.output_dir / checkpoint::checkpoint_name(*state.best_checkpoint)).string();
+    const ordered_json object{
+        {"best_global_step", has_best ? or_null(state.best.step()) : ordered_json()},
+        {"best_metric", has_best ? or_null(state.best.value()) : ordered_json()},
         {"best_model_checkpoint", best_folder},
         {"epoch", history.epoch},
         {"eval_steps", events.eval_interval()},
-        {"global_step", step},
+        {"global_step", state.step},
         {"is_hyper_param_search", false},
         {"is_local_process_zero", true},
         {"is_world_process_zero", true},
         {"log_history", ordered_json::array()},
         {"logging_steps", events.log_interval()},
-        {"max_steps", num_steps},
+        {"max_steps", state.num_steps},
         {"num_input_tokens_seen", history.num_tokens},
         {"num_train_epochs", static_cast<int64_t>(std::ceil(config.training.num_train_epochs))},
         {"save_steps", events.save_interval()},
-        {"stateful_callbacks", state_of(early_stopping)},
+        {"stateful_callbacks", state_of(state.early_stopping)},
         {"total_flos", history.total_flos},
         {"train_batch_size", config.training.per_device_train_batch_size},
         {"trial_name", nullptr},
         {"trial_params", nullptr}};
-    std::string text = state.dump(2) + "\n";
-    constexpr std::string_view no_history = "\"log_history\": [";
-    std::string entries;
-    for (const auto& block : history.blocks) entries += *block;
-    if (!entries.empty()) entries += "\n  ";
-    return text.insert(text.find(no_history) + no_history.size(), entries);
+    return object.dump(2) + "\n";
+}
+
+std::optional<Failure> write(const std::filesystem::path& file, const std::string& text,
+                             const LogHistory::View& history) {
+    auto opened = File::open(file, O_WRONLY | O_CREAT | O_TRUNC);
+    if (!opened) return opened.failure();
+    int64_t offset = 0;
+    const auto put = [&](std::string_view part) {
+        auto failure = opened.value().write_at(std::as_bytes(std::span(part)), offset);
+        offset += std::ssize(part);
+        return failure;
+    };
+    const size_t entries = text.find(no_history) + no_history.size();
+    if (auto failure = put(std::string_view(text).substr(0, entries))) return failure;
+    if (auto failure = history.write_to(opened.value(), offset)) return failure;
+    if (!history.is_empty())
+        if (auto failure = put("\n  ")) return failure;
+    if (auto failure = put(std::string_view(text).substr(entries))) return failure;
+    return opened.value().flush();
+}
+
+}  // namespace
+
+std::string state_file(const std::string& adapter) {
+    return adapter.empty() ? "trainer_state.json" : format_text("trainer_state.{}.json", adapter);
+}
+
+std::optional<Failure> write_trainer_state(const std::filesystem::path& file,
+                                           const TrainerState& state,
+                                           const LogHistory::View& history) {
+    std::filesystem::path temporary = file;
+    temporary += work_mark();
+    if (auto failure = write(temporary, print(state, history), history)) {
+        std::error_code ignored;
+        std::filesystem::remove(temporary, ignored);
+        return failure;
+    }
+    return rename_atomically(temporary, file);
+}
+
+bool is_state_after(const std::filesystem::path& file, int64_t step) {
+    std::ifstream lines(file);
+    const std::string wanted = format_text("  \"global_step\": {},", step);
+    for (std::string line; std::getline(lines, line) && line.find(no_history) == std::string::npos;)
+        if (line == wanted) return true;
+    return false;
+}
+
+bool for_each_entry(const std::filesystem::path& file,
+                    const std::function<void(const std::string&)>& use) {
+    std::ifstream lines(file);
+    std::string line;
+    while (std::getline(lines, line) && line.find(no_history) == std::string::npos) {
+    }
+    if (line.find(no_history) == std::string::npos) return false;
+    while (std::getline(lines, line) && line.starts_with("    {")) {
+        if (line.ends_with(',')) line.pop_back();
+        use(line.substr(4));
+    }
+    return lines.good() || line.starts_with("}");
 }
 
 }  // namespace ringshard::train

@@ -10,11 +10,33 @@
 
 namespace ringshard::train {
 
-// trainer_state.json as transformers writes it.
-std::string trainer_state(const config::Config& config, const EventSchedule& events,
-                          int64_t num_steps, int64_t step, const BestModel& best,
-                          const EarlyStopping& early_stopping,
-                          std::optional<int64_t> best_checkpoint,
-                          const std::filesystem::path& output_dir, const LogHistory::View& history);
+// Returns "trainer_state.json", the name of the state of a run in its checkpoints; of an adapter
+// that trains with others "trainer_state.NAME.json".
+std::string state_file(const std::string& adapter = {});
+
+// The content of trainer_state.json besides the history.
+struct TrainerState {
+    const config::Config& config;
+    const EventSchedule& events;
+    int64_t num_steps;
+    int64_t step;
+    const BestModel& best;
+    const EarlyStopping& early_stopping;
+    std::optional<int64_t> best_checkpoint;
+    const std::filesystem::path& output_dir;
+};
+
+// Writes trainer_state.json as transformers writes it, atomically.
+std::optional<Failure> write_trainer_state(const std::filesystem::path& file,
+                                           const TrainerState& state,
+                                           const LogHistory::View& history);
+
+// Returns true if the file is the state of a run after so many steps.
+bool is_state_after(const std::filesystem::path& file, int64_t step);
+
+// Passes each entry of the log_history of such a file to `use`, as JSON text, in their order.
+// Returns false if the file is missing or not one that this program wrote.
+bool for_each_entry(const std::filesystem::path& file,
+                    const std::function<void(const std::string&)>& use);
 
 }  // namespace ringshard::train

@@ -41,8 +41,8 @@ public:
           evaluations_(parts_),
           requests_(parts_.store.claim(), parts_.deadline, expected_save_seconds(parts_.zero),
                     parts_.world),
-          log_(parts_.config.logging, parts_.world, parts_.store, parts_.tracked_run, step(),
-               parts_.trainer.num_steps()),
+          log_(parts_.config.logging, parts_.world, parts_.store, parts_.tracked_run,
+               parts_.trainer.progress(), parts_.trainer.num_steps()),
           adapter_logs_(parts_.trainer, parts_.world, parts_.store),
           checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                         parts_.optimizer, parts_.free_host_memory},
@@ -76,6 +76,7 @@ private:
         });
     }
     int64_t step() const { return parts_.trainer.progress().step; }
+    LogHistory::View history() const;
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
     MaybeFailure write_lines(const Dues& due);
     comm::Agreed<bool> evaluate(const Dues& due);
@@ -100,9 +101,12 @@ private:
 };
 
 MaybeFailure Run::begin() {
-    if (const auto failure = log_.begin(parts_.peak_operations, [this](const MetricsLine& line) {
-            if (!is_joint()) evaluations_.take(line);
-        }))
+    const std::filesystem::path& from = parts_.resumed_from;
+    if (const auto failure =
+            log_.begin(parts_.peak_operations, from.empty() ? from : from / state_file(),
+                       [this](const MetricsLine& line) {
+                           if (!is_joint()) evaluations_.take(line);
+                       }))
         return failure;
     evaluations_.share_end();
     if (parts_.config.evaluation.early_stopping_patience &&
@@ -116,7 +120,9 @@ MaybeFailure Run::begin() {
             "note: check_replicas_every has nothing to compare: no two ranks of this layout "
             "hold the same numbers");
     totals_.first_step = step();
+    totals_.before = log_.sums_before();
     if (const auto failure = adapter_logs_.begin(
+            from,
             [this](size_t adapter, const MetricsLine& line) { evaluations_.take(adapter, line); }))
         return failure;
     for (const size_t adapter : adapter_logs_.cut_off_at(step()))
@@ -261,22 +267,42 @@ MemoryByKind Run::memory() const {
     return memory;
 }
 
+// The history with the numbers as they stand now: the last steps may have no line yet.
+LogHistory::View Run::history() const {
+    LogHistory::View history = log_.history().view();
+    history.epoch = parts_.trainer.epochs_done();
+    history.num_tokens = parts_.trainer.progress().num_tokens;
+    history.total_flos = log_.operations();
+    return history;
+}
+
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
     return [&config = parts_.config, events = events_, of_model = evaluations_.of_model(),
-            all_best = evaluations_.all_best(), history = log_.history().view(),
-            num_steps = parts_.trainer.num_steps(), step = step(), coming,
-            folder = parts_.store.output_dir()] {
+            all_best = evaluations_.all_best(), history = history(),
+            of_adapters = adapter_logs_.histories(), num_steps = parts_.trainer.num_steps(),
+            step = step(), coming, folder = parts_.store.output_dir()] {
         checkpoint::SaveNotes notes;
         std::vector<int64_t> steps;
         if (asks_for_best(config)) steps = saved_steps(folder, coming);
         if (keeps_best(config))
             for (const BestModel& best : all_best)
                 if (const auto kept = best.last_best_of(steps)) notes.kept_steps.insert(*kept);
-        notes.files["trainer_state.json"] =
-            trainer_state(config, events, num_steps, step, of_model.best, of_model.early_stopping,
-                          of_model.best.last_best_of(steps), folder, history);
+        const auto best_checkpoint = of_model.best.last_best_of(steps);
+        notes.files[state_file()] = [=, &config](const std::filesystem::path& file) {
+            return write_trainer_state(file,
+                                       {config, events, num_steps, step, of_model.best,
+                                        of_model.early_stopping, best_checkpoint, folder},
+                                       history);
+        };
+        for (const auto& [name, of_adapter] : of_adapters)
+            notes.files[state_file(name)] = [=, &config](const std::filesystem::path& file) {
+                return write_trainer_state(file,
+                                           {config, events, num_steps, step, of_model.best,
+                                            of_model.early_stopping, std::nullopt, folder},
+                                           of_adapter);
+            };
         return notes;
     };
 }
@@ -284,9 +310,9 @@ std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> c
 MaybeFailure Run::write_state() const {
     std::optional<Failure> failure;
     if (parts_.world.is_root()) {
-        const auto file = parts_.store.output_dir() / "trainer_state.json";
-        const std::string state = notes_maker(std::nullopt)().files.begin()->second;
-        if (read_file(file) != state) failure = write_file_atomically(file, state);
+        const auto file = parts_.store.output_dir() / state_file();
+        if (!is_state_after(file, step()))
+            failure = notes_maker(std::nullopt)().files.at(state_file())(file);
     }
     return comm::first_failure(parts_.world, failure);
 }
@@ -341,7 +367,7 @@ std::string Run::result() const {
 
 MaybeFailure Run::end() {
     parts_.world.flight_recorder().set_activity("ending the run");
-    if (const auto failure = log_.write_steps(memory())) return failure;
+    log_.take_maxima(memory());
     if (const auto failure = checkpoints_.wait(step())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end && !is_joint())
         if (const auto failure = load_best(evaluations_.of_model().best, step(), parts_, log_))

@@ -20,11 +20,11 @@ std::optional<Failure> write_state(size_t adapter, const AdapterEnd& end) {
     config.training = trainer.settings_of(adapter);
     std::optional<int64_t> saved;
     if (asks_for_best(config)) saved = end.standing.best.last_best_of(saved_steps(folder, last));
-    const std::string state =
-        trainer_state(config, EventSchedule(config, trainer.planned_steps_of(adapter)),
-                      trainer.planned_steps_of(adapter), last, end.standing.best,
-                      end.standing.early_stopping, saved, folder, end.logs.history(adapter).view());
-    return write_file_atomically(end.logs.folder(adapter) / "trainer_state.json", state);
+    const EventSchedule events(config, trainer.planned_steps_of(adapter));
+    return write_trainer_state(end.logs.folder(adapter) / state_file(),
+                               {config, events, trainer.planned_steps_of(adapter), last,
+                                end.standing.best, end.standing.early_stopping, saved, folder},
+                               end.logs.state(adapter));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ std::optional<comm::AgreedFailure> write_adapter(size_t adapter, const AdapterEn
             return failure;
     const std::filesystem::path& folder = end.logs.folder(adapter);
     if (const auto failure = write_model(parts, folder, {{adapter, name}})) return failure;
-    if (const auto failure = end.logs.write_end(adapter, end.log.usage())) return failure;
+    if (const auto failure = end.logs.write_end(adapter)) return failure;
     if (const auto failure = comm::first_failure(
             parts.world, parts.world.is_root() ? write_state(adapter, end) : std::nullopt))
         return failure;

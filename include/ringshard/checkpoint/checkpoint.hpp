@@ -18,22 +18,33 @@
 
 namespace ringshard::checkpoint {
 
+// Sums over the steps of a run so far, of all attempts.
+struct RunSums {
+    double loss = 0;         // of the steps that were not skipped
+    int64_t num_losses = 0;  // the number of these
+    double operations = 0;
+};
+
 // Position of a run, besides its tensors.
 struct Progress {
     int64_t step = 0;
     data::LoaderState data;
     int64_t num_tokens = 0;
+    std::optional<RunSums> sums{};  // checkpoints of earlier versions have none
     // The positions of the adapters that train together, in their order; empty for other runs.
     struct OfAdapter {
         data::LoaderState data;
         int64_t num_tokens = 0;
         std::optional<int64_t> last_step{};  // if it has ended before the steps of its settings
+        std::optional<RunSums> sums{};
     };
     std::vector<OfAdapter> adapters{};
 };
 
 // The text of a state file that holds Progress::adapters.
 inline constexpr const char* adapter_places_text = "adapter_places";
+// That of Progress::sums.
+inline constexpr const char* run_sums_text = "run_sums";
 
 // Locations of all elements of the datasets, without the hashes: the part of a manifest that
 // loading needs.

@@ -24,7 +24,8 @@ struct WrittenRange {
 std::string checkpoint_name(int64_t step);  // "checkpoint-4"
 
 // manifest.json of a checkpoint: the files and ranges of a whole checkpoint. Ranges and
-// metadata_hashes together cover every byte of a file.
+// metadata_hashes together cover every byte of the HDF5 files, file_hashes the other files that can
+// change a result: all but trainer_state.json, README.md and the copy of the weights.
 struct Manifest {
     int64_t step = 0;
     int64_t attempt = 0;
@@ -32,6 +33,7 @@ struct Manifest {
     std::map<std::string, std::string> metadata_hashes;  // by file, of all bytes outside ranges
     std::vector<WrittenRange> ranges;
     bool has_moments = true;  // otherwise weights alone, from which no run can resume
+    std::map<std::string, std::string> file_hashes{};  // empty in those of earlier versions
 };
 
 inline constexpr const char* state_name = "state.h5";

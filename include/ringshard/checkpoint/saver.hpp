@@ -61,8 +61,9 @@ struct ModelFile {
 // Files and a choice that rank 0 makes on the thread of a save before writing, so that training
 // does not wait.
 struct SaveNotes {
-    std::map<std::string, std::string> files{};  // besides the state, content by name
-    std::set<int64_t> kept_steps{};              // of checkpoints that stay however old they are
+    using Write = std::function<std::optional<Failure>(const std::filesystem::path& file)>;
+    std::map<std::string, Write> files{};  // besides the state, what writes them by their names
+    std::set<int64_t> kept_steps{};        // of checkpoints that stay however old they are
 };
 
 // Contiguous elements of a frozen tensor that this rank writes into the model's files.

@@ -44,6 +44,7 @@ private:
         std::vector<int64_t> rows;
         LoaderState after;
     };
+    void draw_order(int64_t epoch);
     Step read_step(LoaderState state);
     void read_ahead();
 

@@ -44,6 +44,7 @@ struct RowSettings {
     config::PackingScope scope = config::PackingScope::batch;
     bool shuffles = false;
     int64_t seed = 0;
+    bool keeps_all = false;  // rows without a target, too: they are not learned, but scored
 };
 
 // Samples that a mixture takes from a source.
@@ -62,7 +63,7 @@ struct RowReport {
     int64_t tokens = 0;       // of all samples
     int64_t cut_tokens = 0;   // lost to max_length
     int64_t samples_cut = 0;  // samples that lose tokens
-    int64_t dropped = 0;      // samples without a target within max_length
+    int64_t dropped = 0;      // samples without a target, within max_length if it is set
     int64_t longest = 0;      // longest sample
     int64_t rows = 0;
     RowTotals of_rows;
@@ -76,7 +77,8 @@ RowReport report_of(const text::Value& value);
 std::string to_text(const RowReport& report, const RowSettings& settings);
 
 // Plans rows of at most max_length tokens from these samples, as TRL makes them: truncated, and
-// dropped if no target is left; or packed. Shuffles before and after packing.
+// dropped if no target is left; or packed. Shuffles before and after packing. Without any target
+// there is no row.
 RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
                   const RowSettings& settings, RowReport& report);
 

@@ -52,6 +52,9 @@ public:
     // Returns the totals in the plan's file; for a file of an older version, which has none,
     // computes them from all rows.
     RowTotals totals() const;
+    // Returns a hash of tokens and rows, which does not depend on the names and times of files;
+    // empty for rows in memory.
+    const std::string& content_hash() const { return content_hash_; }
     // Describes how the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
 
@@ -64,6 +67,7 @@ private:
     TokenStore store_;
     std::filesystem::path name_ = "rows in memory";
     std::string about_;
+    std::string content_hash_;
     std::optional<RowTotals> totals_;
     std::shared_ptr<const void> owner_;  // of the data that the spans show
     std::span<const uint64_t> row_starts_;

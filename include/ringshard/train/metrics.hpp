@@ -42,6 +42,17 @@ private:
     Summary sums_;  // of everything, and the last step's where a line reports it
 };
 
+// Warnings about skipped steps. Those without a target are rows of the data, which come again in
+// every epoch: it warns of the first one alone.
+class SkipWarnings {
+public:
+    // Returns the warning; empty if there is none.
+    std::string warning_of(const StepNumbers& skipped);
+
+private:
+    bool has_warned_of_targets_ = false;
+};
+
 // Bytes of tensors by their use.
 struct MemoryByKind {
     int64_t weights = 0;
@@ -99,6 +110,10 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage);
 MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
                             const EvaluationNumbers& numbers);
 
+// Returns true if a run of so many steps has written its last line, which no later attempt made
+// void, and trainer_state.json after it.
+bool has_results_of(const std::filesystem::path& output_dir, int64_t num_steps);
+
 // metrics.jsonl, in output_dir or in a folder there: one object per line. A line carries its
 // attempt; lines of steps that a later attempt repeated are void (checkpoint/attempts.hpp).
 class MetricsFile {
@@ -109,6 +124,10 @@ public:
     // numbers alone. For the newest attempt, at its start. Readers of a file that was not cleaned
     // leave out what Attempts::is_void() says.
     std::optional<Failure> clean(const std::function<void(const MetricsLine&)>& show) const;
+    // Puts back the lines up to a checkpoint that the file lacks and `state`, the checkpoint's
+    // trainer_state.json, has, with the numbers that it has. Call it before clean(). Returns a
+    // warning about them, or about a state that cannot be read; empty if nothing is lost.
+    Expected<std::string> restore(const std::filesystem::path& state) const;
     // Fails if a newer attempt has begun. A line that the disk does not take is kept, and goes
     // there with the next one: then it says why, once.
     struct Appended {

@@ -59,8 +59,9 @@ struct StepNumbers {
     int64_t rows = 0;
     std::set<std::string> attention{};  // operators of a GPU that attended on this rank
     ControlFlags flags{};
-    std::string
-        skipped_because{};        // the loss or gradient not finite, and the weights are as before
+    // The loss or gradient is not finite, or there is no target, and the weights are as before.
+    std::string skipped_because{};
+    bool has_targets = true;
     bool asks_to_rewind = false;  // it is no step: the run has to go back and do it again
     // The numbers of each of the adapters that train together, in their order; step 0 for one that
     // has ended. Then loss, entropy, accuracy and rate of the step are means over them, and its

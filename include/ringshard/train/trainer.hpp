@@ -58,6 +58,7 @@ public:
     size_t num_adapters() const { return is_joint() ? curves_.size() : 0; }
     // Of the curve that takes most steps.
     double epochs_done() const { return longest().loader.epochs_done(); }
+    double epochs_done_of(size_t curve) const { return curves_[curve].loader.epochs_done(); }
     bool is_at_epoch_end() const { return longest().loader.is_at_epoch_end(); }
     bool is_at_epoch_end_of(size_t curve) const { return curves_[curve].loader.is_at_epoch_end(); }
     // Makes the last step the last one of a curve, whatever its settings say.

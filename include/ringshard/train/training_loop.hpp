@@ -52,6 +52,7 @@ struct RunParts {
     comm::CrashReport& crash_report;
     watch::Watchdog& watchdog;
     const std::vector<std::string>& hosts;  // by rank
+    std::filesystem::path resumed_from;     // from which the run goes on; empty: it begins
     double peak_operations;                 // of this rank, per second
     report::TrackedRun tracked_run;         // on rank 0
 };

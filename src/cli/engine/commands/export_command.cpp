@@ -2,12 +2,16 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "loss_fingerprint.hpp"
 #include "passed_tensors.hpp"
 #include "pretrained.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/hub_cache.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
@@ -249,6 +253,55 @@ std::optional<Failure> check_apart(const fs::path& checkpoint, const fs::path& f
                                folder.string())};
 }
 
+constexpr const char* record_name = "export.json";
+
+bool holds_weights(const fs::path& folder) {
+    std::error_code ignored;
+    return std::ranges::any_of(folder_entries(folder, ignored), [](const fs::path& entry) {
+        const std::string name = entry.filename();
+        return name.ends_with(".safetensors") || name == model::index_name ||
+               (name.starts_with("pytorch_model") && name.ends_with(".bin")) ||
+               name == "adapter_model.bin";
+    });
+}
+
+// The run of a checkpoint, as export.json names it beside the exported weights.
+std::string run_of(const fs::path& checkpoint) {
+    std::error_code error;
+    const fs::path folder = fs::weakly_canonical(fs::absolute(checkpoint), error).parent_path();
+    return folder.string();
+}
+
+std::string print_record(const fs::path& checkpoint) {
+    return nlohmann::ordered_json{{"run", run_of(checkpoint)},
+                                  {"checkpoint", checkpoint.filename().string()}}
+               .dump(2) +
+           "\n";
+}
+
+// Fails if the folder holds a model that is not an export of the same run. On rank 0.
+std::optional<Failure> check_replaces(const fs::path& checkpoint, const fs::path& folder) {
+    if (!holds_weights(folder)) return std::nullopt;
+    const auto read = json_or_null<nlohmann::json>(read_file(folder / record_name).value_or(""));
+    const auto run = read.is_object() ? read.value("run", nlohmann::json()) : nlohmann::json();
+    if (run.is_string() && run.get<std::string>() == run_of(checkpoint)) return std::nullopt;
+    return Failure{
+        ExitCode::settings,
+        format_text("output_dir = {}: holds a model that is no export of the run {}; name another "
+                    "folder, or remove the model",
+                    folder.string(), run_of(checkpoint))};
+}
+
+// The same of every folder that the export of adapters that trained together writes.
+std::optional<Failure> check_output(const fs::path& checkpoint, const fs::path& folder,
+                                    const std::vector<std::string>& adapters) {
+    if (auto failure = check_apart(checkpoint, folder)) return failure;
+    if (auto failure = check_replaces(checkpoint, folder)) return failure;
+    for (const std::string& adapter : adapters)
+        if (auto failure = check_replaces(checkpoint, folder / adapter)) return failure;
+    return std::nullopt;
+}
+
 }  // namespace
 
 int run_export(const CommandContext& context) {
@@ -271,10 +324,12 @@ int run_export(const CommandContext& context) {
             apply(adapters.value(), joint.value(), merges, checkpoint.folder, spec.value()))
         return report_failure(comm::found_by_all(*failure), world);
     if (const auto failure = comm::first_failure(
-            world, world.is_root() ? check_apart(checkpoint.folder, folder) : std::nullopt))
+            world, world.is_root() ? check_output(checkpoint.folder, folder, joint.value().names)
+                                   : std::nullopt))
         return report_failure(*failure, world);
     auto sidecar_files = read_sidecar_files(world, checkpoint.folder);
     if (!sidecar_files) return report_failure(sidecar_files.failure(), world);
+    if (world.is_root()) sidecar_files.value()[record_name] = print_record(checkpoint.folder);
     const bool writes_adapter = adapters.value() && !merges;
     if (writes_adapter && world.is_root())
         model::turn_into_adapter_files(sidecar_files.value(),
@@ -312,6 +367,8 @@ int run_export(const CommandContext& context) {
     }
     const auto passed = passed_tensors_of(context, checkpoint, spec.value());
     if (!passed) return report_failure(passed.failure(), world);
+    if (const auto changed = check_passed(checkpoint, passed.value()))
+        return report_failure(comm::found_by_all(*changed), world);
     model::ExportForm written = form;
     written.constants = spec.value().constants;
     if (passed.value()) written.wrapped = &passed.value()->files;

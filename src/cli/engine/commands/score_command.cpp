@@ -168,7 +168,7 @@ MaybeFailure score(const CommandContext& given) {
         return failure;
     const mesh::Mesh mesh(world, placement.shape, placement.device,
                           {test_hooks::message_delay(context.environment), placement.shares_gpus});
-    const auto inputs = find_inputs(context, placement, faults.value());
+    const auto inputs = find_inputs(context, placement, faults.value(), RowsToKeep::all);
     if (!inputs) return inputs.failure();
     const model::ModelSpec spec = freeze_everything(inputs.value().spec);
     if (spec.vocabulary != spec.stored_vocabulary)

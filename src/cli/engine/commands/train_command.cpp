@@ -14,6 +14,7 @@
 #include "model_card.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
+#include "output_folder.hpp"
 #include "passed_tensors.hpp"
 #include "placement.hpp"
 #include "report_fp8.hpp"
@@ -56,11 +57,11 @@ std::vector<train::Curve> make_curves(const config::Config& config, const RunInp
     return curves;
 }
 
-int64_t most_steps(const std::vector<train::Curve>& curves) {
-    int64_t most = 0;
+std::vector<int64_t> count_steps(const std::vector<train::Curve>& curves) {
+    std::vector<int64_t> steps;
     for (const train::Curve& curve : curves)
-        most = std::max(most, train::count_steps(curve.settings, curve.loader.steps_per_epoch()));
-    return most;
+        steps.push_back(train::count_steps(curve.settings, curve.loader.steps_per_epoch()));
+    return steps;
 }
 
 // Fails (78) if the command of a hook cannot be started.
@@ -130,6 +131,7 @@ MaybeFailure train(const CommandContext& given) {
         return check_plan(context, placement, inputs.spec, inputs.data, gemms.value().gemms,
                           memory());
     };
+    if (auto failure = check_output_is_apart(context, inputs)) return failure;
     if (config.run.dry_run) {
         if (const auto checked = check_memory(); !checked) return checked.failure();
         if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
@@ -139,22 +141,33 @@ MaybeFailure train(const CommandContext& given) {
     watchdog.begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
     faults.value().reach("load");
-    const LossFingerprint fingerprint =
-        fingerprint_of(context.settings, placement.shape, inputs.data);
-    const RunStart run{context,         inputs.model, inputs.spec,
-                       inputs.adapters, fingerprint,  most_steps(curves)};
-    auto entry = RunEntry::begin(context, fingerprint);
-    if (!entry) return entry.failure();
-    auto origin = find_origin(run, start_kind(entry.value()));
-    if (!origin) return origin.failure();
-    const auto activation_bytes = check_memory();
-    if (!activation_bytes) return activation_bytes.failure();
-    const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
-    if (!passed) return passed.failure();
     auto sidecar_files = read_sidecar_files(world, inputs.model);
     if (!sidecar_files) return sidecar_files.failure();
     if (world.is_root()) sidecar_files.value()["config.json"] = inputs.spec.config_json;
     if (auto failure = write_export_template(context, sidecar_files.value())) return failure;
+    const std::vector<int64_t> num_steps = count_steps(curves);
+    const LossFingerprint fingerprint = fingerprint_of(
+        context.settings,
+        {placement.shape, inputs.data, inputs.spec, num_steps, sidecar_files.value()}, world);
+    const RunStart run{context,         inputs.model, inputs.spec,
+                       inputs.adapters, fingerprint,  std::ranges::max(num_steps)};
+    auto entry = RunEntry::begin(context, fingerprint);
+    if (!entry) return entry.failure();
+    auto origin = find_origin(run, start_kind(entry.value()));
+    if (!origin) return origin.failure();
+    if (is_complete(context, origin.value(), run.num_steps)) {
+        if (world.is_root())
+            std::cerr << format_text("step {} was the last one: this run is complete\n",
+                                     run.num_steps);
+        return std::nullopt;
+    }
+    const auto activation_bytes = check_memory();
+    if (!activation_bytes) return activation_bytes.failure();
+    const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
+    if (!passed) return passed.failure();
+    if (origin.value().checkpoint)
+        if (const auto changed = check_passed(*origin.value().checkpoint, passed.value()))
+            return comm::found_by_all(*changed);
     if (world.is_root()) add_model_card(sidecar_files.value(), config, fingerprint);
     auto offload_stores = open_offload_stores(context, placement, mesh::cuts_of(config.parallel));
     if (!offload_stores) return offload_stores.failure();
@@ -175,7 +188,10 @@ MaybeFailure train(const CommandContext& given) {
     checkpoint::Extras extras =
         extras_of(context, placement.shape, fingerprint, sidecar_files.value());
     add_adapter_config(extras, config, inputs);
-    if (passed.value()) extras.texts[passed_text] = passed.value()->folder;
+    if (passed.value()) {
+        extras.texts[passed_text] = passed.value()->folder;
+        extras.texts[passed_hash_text] = passed.value()->hash;
+    }
     const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
                                                         model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
@@ -189,8 +205,9 @@ MaybeFailure train(const CommandContext& given) {
         if (auto failure =
                 write_run_record(context, placement, inputs.spec, attempt.store.attempt(),
                                  run.num_steps, gemms.value())) {
-            note_end(attempt, *failure, world);
-            return failure;
+            const comm::AgreedFailure why = unless_superseded(attempt, *failure, world);
+            note_end(attempt, why, world);
+            return why;
         }
         if (const auto* initial = beginning.initial_adapter())
             extras.texts[model::initial_adapter_name] = initial->hash();
@@ -209,7 +226,7 @@ MaybeFailure train(const CommandContext& given) {
                 frozen_source = extras.frozen_source;
         }
         checkpoint::Saver saver(attempt.store, save_options(context), world, faults.value());
-        const auto ending = train::train_to_the_end(
+        auto ending = train::train_to_the_end(
             {.config = config,
              .world = world,
              .trainer = model.trainer,
@@ -232,8 +249,10 @@ MaybeFailure train(const CommandContext& given) {
              .crash_report = attempt.crash_report,
              .watchdog = watchdog,
              .hosts = hosts,
+             .resumed_from = beginning.resumed_from(),
              .peak_operations = peak_operations,
              .tracked_run = tracked_run(context, progress.value().step)});
+        if (!ending) ending = unless_superseded(attempt, ending.failure(), world);
         note_end(attempt, ending, world);
         if (recorder.value() && world.is_root()) report_replays(model.stack.transformer.replays());
         if (!ending) return ending.failure();

@@ -42,6 +42,7 @@ comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
         load_state(start_.context, origin, start_.spec, model_.stack.zero, *model_.stack.optimizer);
     if (!loaded) return loaded.failure();
     if (const auto failure = load_maxima(origin.checkpoint)) return *failure;
+    resumed_from_ = origin.checkpoint ? origin.checkpoint->folder : std::filesystem::path();
     pretrained_ = std::move(origin.pretrained);
     frozen_ = std::move(loaded.value().frozen);
     return loaded.value().progress;
@@ -73,7 +74,10 @@ comm::Agreed<checkpoint::Progress> Beginning::after_claim(Load load) {
     if (progress)
         if (const auto failure = attempt_->store.record_start(progress.value().step))
             progress = *failure;
-    if (!progress) note_end(*attempt_, progress.failure(), world);
+    if (!progress) {
+        progress = unless_superseded(*attempt_, progress.failure(), world);
+        note_end(*attempt_, progress.failure(), world);
+    }
     return progress;
 }
 

@@ -28,6 +28,8 @@ public:
 
     // The frozen weights as loaded last; without tensors if none is frozen.
     const checkpoint::FrozenWeights& frozen() const { return frozen_; }
+    // The folder of the checkpoint from which the run goes on; empty: it begins.
+    const std::filesystem::path& resumed_from() const { return resumed_from_; }
     // The adapter that was subtracted from them (PiSSA, OLoRA), or nullptr.
     const model::InitialAdapter* initial_adapter() const {
         return pretrained_ ? pretrained_->initial_adapter() : nullptr;
@@ -55,6 +57,7 @@ private:
     std::optional<Attempt> attempt_;
     std::optional<Pretrained> pretrained_;
     checkpoint::FrozenWeights frozen_;
+    std::filesystem::path resumed_from_;
 };
 
 }  // namespace ringshard::cli

@@ -1,9 +1,12 @@
 #include "loss_fingerprint.hpp"
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/hash.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/option_table.hpp"
+#include "ringshard/model/spec_fields.hpp"
 
 namespace ringshard::cli {
 
@@ -23,8 +26,42 @@ bool rate_looks_ahead(const config::TrainingSettings& training) {
 
 }  // namespace
 
-LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::MeshShape& shape,
-                               const RunData& data) {
+namespace {
+
+// The names of entries that are no settings begin so.
+constexpr std::string_view beside_settings = "the ";
+
+// The template that the tokenizer has, wherever its files hold it; empty: none.
+std::string chat_template_in(const std::map<std::string, std::string>& files) {
+    if (const auto file = files.find("chat_template.jinja"); file != files.end())
+        return file->second;
+    for (const auto* name : {"tokenizer_config.json", "chat_template.json"}) {
+        const auto file = files.find(name);
+        if (file == files.end()) continue;
+        const json read = json_or_null<json>(file->second);
+        const json found = read.is_object() ? read.value("chat_template", json()) : json();
+        if (found.is_string()) return found.get<std::string>();
+        if (!found.is_null()) return found.dump();
+    }
+    return {};
+}
+
+// Hashes of the files that make tokens of texts. On rank 0.
+LossFingerprint text_files(const std::map<std::string, std::string>& files) {
+    LossFingerprint found;
+    std::string tokenizer;
+    for (const auto* name : {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model"})
+        if (const auto file = files.find(name); file != files.end()) tokenizer += file->second;
+    if (!tokenizer.empty()) found["the tokenizer (hash of its files)"] = hash_of(tokenizer);
+    if (const std::string source = chat_template_in(files); !source.empty())
+        found["the chat template (hash)"] = hash_of(source);
+    return found;
+}
+
+}  // namespace
+
+LossFingerprint fingerprint_of(const config::Settings& settings, const RunIdentity& run,
+                               const comm::Group& world) {
     const config::TrainingSettings& training = settings.values.training;
     const config::OptionTable table;
     LossFingerprint fingerprint;
@@ -39,16 +76,33 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::Mes
             fingerprint["max_steps"] = concat(training.max_steps);
         else
             fingerprint["num_train_epochs"] = shortest(training.num_train_epochs);
+        std::vector<std::string> steps;
+        for (const int64_t number : run.num_steps) steps.push_back(concat(number));
+        fingerprint["the number of steps, on which the learning rates depend"] = join(steps, ", ");
     }
+    const int64_t per_rank =
+        training.per_device_train_batch_size * training.gradient_accumulation_steps;
     fingerprint
         ["the effective batch (per_device_train_batch_size x data ranks x "
-         "gradient_accumulation_steps)"] =
-            concat(training.per_device_train_batch_size * shape.data() *
-                   training.gradient_accumulation_steps);
+         "gradient_accumulation_steps)"] = concat(per_rank * run.shape.data());
+    if (settings.values.data.train_sampling_strategy == config::SamplingStrategy::group_by_length)
+        fingerprint
+            ["the group of train_sampling_strategy group_by_length (per_device_train_batch_size x "
+             "gradient_accumulation_steps)"] = concat(per_rank);
     std::vector<std::string> sizes;
-    for (const data::Rows* rows : data.all_training())
+    std::vector<std::string> hashes;
+    for (const data::Rows* rows : run.data.all_training()) {
         sizes.push_back(format_text("{} rows of {} tokens", rows->size(), rows->totals().tokens));
+        hashes.push_back(rows->content_hash());
+    }
     fingerprint["the data"] = join(sizes, ", ");
+    fingerprint["the data (hash of tokens and rows)"] = join(hashes, ", ");
+    for (const auto& [name, value] : model::spec_fields(run.spec))
+        fingerprint[format_text("the model's {}", name)] = value;
+    const std::string texts =
+        world.broadcast(world.is_root() ? to_text(text_files(run.sidecar_files)) : "");
+    const json of_files = json_or_null<json>(texts);
+    for (const auto& [name, hash] : of_files.items()) fingerprint[name] = hash.get<std::string>();
     return fingerprint;
 }
 
@@ -74,6 +128,7 @@ std::vector<std::string> differences(const std::string& then, const LossFingerpr
         const std::string before = stored.is_string() ? stored.get<std::string>() : "";
         const auto given = now.find(name);
         const std::string value = given == now.end() ? "" : given->second;
+        if (name.starts_with(beside_settings) && (stored.is_null() || given == now.end())) continue;
         const auto shown = [](const std::string& text) { return text.empty() ? "not set" : text; };
         if (before != value)
             found.push_back(format_text("{}: {} {}, {} {}", name, shown(before), then_word,
@@ -83,18 +138,28 @@ std::vector<std::string> differences(const std::string& then, const LossFingerpr
 }
 
 std::optional<Failure> check_fingerprint(const checkpoint::Checkpoint& checkpoint,
-                                         const LossFingerprint& now, bool allow_changed) {
+                                         const LossFingerprint& now, bool allow_changed,
+                                         bool prints) {
     const auto found = checkpoint.state.texts.find("curve");
-    if (allow_changed || found == checkpoint.state.texts.end()) return std::nullopt;
+    if (found == checkpoint.state.texts.end()) return std::nullopt;
     const std::vector<std::string> changed = differences(found->second, now, "then", "now");
     if (changed.empty()) return std::nullopt;
+    const std::string folder = checkpoint.folder.string();
+    const std::string list = join(changed, "\n  ");
+    if (allow_changed) {
+        if (prints)
+            std::cerr << "note: allow_changed = true: " << folder
+                      << " was made otherwise, and the run goes on with:\n  " << list << '\n';
+        return std::nullopt;
+    }
     return Failure{
         ExitCode::settings,
-        format_text("{}: was made with other settings, and the curve would not go on as it began:\n"
+        format_text("{}: was made with other settings, data or another model, and the curve would "
+                    "not go on as it began:\n"
                     "  {}\n"
-                    "Give the settings of then, name another output_dir, or say --allow_changed to "
-                    "go on with those of now",
-                    checkpoint.folder.string(), join(changed, "\n  "))};
+                    "Give those of then, name another output_dir, or say --allow_changed to go on "
+                    "with those of now",
+                    folder, list)};
 }
 
 }  // namespace ringshard::cli

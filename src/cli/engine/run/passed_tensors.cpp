@@ -1,6 +1,7 @@
 #include "passed_tensors.hpp"
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/passed_hash.hpp"
 
 namespace ringshard::cli {
 
@@ -35,8 +36,23 @@ comm::Agreed<std::optional<PassedTensors>> find_passed_tensors(const fs::path& f
     if (!whole) return whole.failure();
     auto files = model::WrappedFiles::open(whole.value(), spec, group);
     if (!files) return files.failure();
-    return std::optional(
-        PassedTensors{fs::absolute(whole.value()).string(), std::move(files).value()});
+    auto hash = model::hash_of_passed(files.value(), group);
+    if (!hash) return hash.failure();
+    return std::optional(PassedTensors{fs::absolute(whole.value()).string(),
+                                       std::move(files).value(), std::move(hash).value()});
+}
+
+std::optional<Failure> check_passed(const checkpoint::Checkpoint& checkpoint,
+                                    const std::optional<PassedTensors>& passed) {
+    const auto then = checkpoint.state.texts.find(passed_hash_text);
+    if (!passed || then == checkpoint.state.texts.end() || then->second == passed->hash)
+        return std::nullopt;
+    return Failure{
+        ExitCode::bad_data,
+        format_text("{}: was made beside other tensors that pass through unchanged than those in "
+                    "{}; give the model of then as model_name_or_path, or begin another run in "
+                    "another output_dir",
+                    checkpoint.folder.string(), passed->folder)};
 }
 
 }  // namespace ringshard::cli

@@ -14,9 +14,16 @@ namespace ringshard::cli {
 struct PassedTensors {
     std::string folder;
     model::WrappedFiles files;
+    std::string hash;  // of their bytes
 };
 
-inline constexpr const char* passed_text = "passed";  // name of a text in a state file
+// Names of texts in a state file: the folder and the hash. Those of earlier versions have no hash.
+inline constexpr const char* passed_text = "passed";
+inline constexpr const char* passed_hash_text = "passed_hash";
+
+// Fails (65) if they are not those with which a checkpoint was made.
+std::optional<Failure> check_passed(const checkpoint::Checkpoint& checkpoint,
+                                    const std::optional<PassedTensors>& passed);
 
 // Finds them in `folder`, or, if that is a checkpoint, in the folder that it names. Nothing if the
 // model is not wrapped. Collective over the group.

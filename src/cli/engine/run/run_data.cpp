@@ -144,12 +144,13 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
 
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<AdapterInJob>& joint) {
+                                       const std::vector<AdapterInJob>& joint, RowsToKeep keeps) {
     if (!joint.empty()) return prepare_joint_data(context, hub, num_threads, spec, joint);
     const config::Config& config = context.settings.values;
     data::OpenFiles open;
-    auto training = prepare_rows(context, hub, num_threads, spec, data::training_data(config, hub),
-                                 "data", open);
+    auto chosen = data::training_data(config, hub);
+    if (chosen) chosen.value().rows.keeps_all = keeps == RowsToKeep::all;
+    auto training = prepare_rows(context, hub, num_threads, spec, std::move(chosen), "data", open);
     if (!training) return training.failure();
     RunData data{std::move(training).value()};
     if (!evaluates(config)) return data;

@@ -14,6 +14,9 @@
 
 namespace ringshard::cli {
 
+// Rows without a target: training drops them, scores have them.
+enum class RowsToKeep { with_targets, all };
+
 // The rows of a run.
 struct RunData {
     data::Rows training;
@@ -36,7 +39,8 @@ data::PrepareResources prepare_resources(const CommandContext& context, int64_t 
 // warnings. Collective over the world.
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<AdapterInJob>& joint);
+                                       const std::vector<AdapterInJob>& joint,
+                                       RowsToKeep keeps = RowsToKeep::with_targets);
 
 // Fails (78) if dataloader_drop_last leaves out every row: there are fewer rows than all data ranks
 // take in a batch.

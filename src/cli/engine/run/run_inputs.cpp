@@ -160,7 +160,7 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
 }  // namespace
 
 comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placement& placement,
-                                    Faults& faults) {
+                                    Faults& faults, RowsToKeep keeps) {
     const comm::Group& world = context.world;
     const config::ModelSettings& args = context.settings.values.model;
     const HubCache hub(context.environment);
@@ -179,7 +179,8 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     if (!spec) return spec.failure();
     world.flight_recorder().set_activity("preparing data");
     faults.reach("start");
-    auto data = prepare_run_data(context, hub, placement.num_threads, spec.value(), adapters.joint);
+    auto data =
+        prepare_run_data(context, hub, placement.num_threads, spec.value(), adapters.joint, keeps);
     if (!data) return data.failure();
     return RunInputs{folder, spec.value(), std::move(adapters), std::move(data).value()};
 }

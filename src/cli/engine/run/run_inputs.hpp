@@ -20,6 +20,6 @@ struct RunInputs {
 
 // Finds the model, which must suit the mesh, and prepares the rows. Collective over the world.
 comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placement& placement,
-                                    Faults& faults);
+                                    Faults& faults, RowsToKeep keeps = RowsToKeep::with_targets);
 
 }  // namespace ringshard::cli

@@ -88,7 +88,8 @@ std::optional<Failure> check_suits(const RunStart& start, const checkpoint::Chec
     const bool has_steps_left = found.progress.step < start.num_steps;
     for (const auto& failure :
          {check_roles(found, frozen.value(), units), check_fit(found, units),
-          check_fingerprint(found, start.fingerprint, config.checkpoint.allow_changed),
+          check_fingerprint(found, start.fingerprint, config.checkpoint.allow_changed,
+                            start.context.world.is_root()),
           has_steps_left ? check_states(found, units, optim::state_names(config.training.optim))
                          : std::nullopt})
         if (failure) return failure;
@@ -164,6 +165,15 @@ std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt
         watch::Watchdog::Attempt{checkpoint::attempt_folder(claim.output_dir, claim.attempt),
                                  [claim] { return checkpoint::check_newest(claim); }});
     return std::nullopt;
+}
+
+comm::AgreedFailure unless_superseded(const Attempt& attempt, const comm::AgreedFailure& failure,
+                                      const comm::Group& world) {
+    if (failure.code() != ExitCode::io) return failure;
+    const auto newer =
+        comm::first_failure(world, world.is_root() ? checkpoint::check_newest(attempt.store.claim())
+                                                   : std::optional<Failure>());
+    return newer.value_or(failure);
 }
 
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,

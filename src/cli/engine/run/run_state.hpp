@@ -69,6 +69,11 @@ std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt
                                                  const comm::Group& world,
                                                  watch::Watchdog& watchdog);
 
+// Returns the failure that a newer attempt explains where there is one, since that attempt removes
+// files under this one's hands; else `failure`. Collective over the world.
+comm::AgreedFailure unless_superseded(const Attempt& attempt, const comm::AgreedFailure& failure,
+                                      const comm::Group& world);
+
 // Records the end of the attempt. If the file cannot be written, prints a warning.
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
               const comm::Group& world);

@@ -61,8 +61,17 @@ Value to_value(const Survey& survey, const FrozenWeights& frozen) {
                                {"has_moments", Value(survey.manifest.has_moments)},
                                {"numbers", Value(std::move(numbers))},
                                {"files", Value(std::move(files))},
+                               {"not_compared", text::to_list(not_covered(survey.manifest))},
                                {"datasets", Value(std::move(datasets))},
                                {"frozen", to_value(frozen)}});
+}
+
+// Returns the files of which only the size is known.
+std::vector<std::string> not_covered(const checkpoint::Manifest& manifest) {
+    std::vector<std::string> names;
+    for (const auto& [name, size] : manifest.file_sizes)
+        if (!name.ends_with(".h5") && !manifest.file_hashes.contains(name)) names.push_back(name);
+    return names;
 }
 
 std::string for_people(const fs::path& folder, const Survey& survey, const FrozenWeights& frozen) {
@@ -81,8 +90,15 @@ std::string for_people(const fs::path& folder, const Survey& survey, const Froze
     if (!frozen.tensors.empty())
         out += format_text("{} frozen tensors, which are not in the checkpoint, of {}\n",
                            frozen.tensors.size(), frozen.base);
-    return out + format_text("{} tensors in {} ranges; every byte is what was written\n",
-                             survey.state.datasets.size(), survey.manifest.ranges.size());
+    out += format_text("{} tensors in {} ranges; every byte is what was written\n",
+                       survey.state.datasets.size(), survey.manifest.ranges.size());
+    std::vector<std::string> others;
+    for (const auto& [name, hash] : survey.manifest.file_hashes) others.push_back(name);
+    if (!others.empty()) out += format_text("as it was written, too: {}\n", join(others, ", "));
+    if (const auto unknown = not_covered(survey.manifest); !unknown.empty())
+        out += format_text("not compared, since the manifest has no hash of it: {}\n",
+                           join(unknown, ", "));
+    return out;
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "ringshard/model/wrapped_files.hpp"
+
+namespace ringshard::model {
+
+// Returns one hash of the names and bytes of all tensors that pass through. Each rank reads some of
+// them. Collective over the group.
+comm::Agreed<std::string> hash_of_passed(const WrappedFiles& wrapped, const comm::Group& group);
+
+}  // namespace ringshard::model

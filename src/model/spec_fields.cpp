@@ -1,0 +1,248 @@
+#include "ringshard/model/spec_fields.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+using Fields = std::map<std::string, std::string>;
+
+std::string text(bool value) { return value ? "true" : "false"; }
+std::string text(int64_t value) { return concat(value); }
+std::string text(double value) { return shortest(value); }
+std::string text(const std::string& value) { return value; }
+template <class Enum>
+requires std::is_enum_v<Enum> std::string text(Enum value) {
+    return concat(static_cast<int64_t>(value));
+}
+template <class Value>
+std::string text(const std::optional<Value>& value) {
+    return value ? text(*value) : "none";
+}
+std::string text(const std::vector<double>& values) {
+    std::vector<std::string> shown;
+    for (const double value : values) shown.push_back(shortest(value));
+    return join(shown, " ");
+}
+
+std::string text(ops::Activation activation) {
+    switch (activation) {
+        case ops::Activation::silu: return "silu";
+        case ops::Activation::gelu: return "gelu";
+        case ops::Activation::gelu_tanh: return "gelu_tanh";
+        case ops::Activation::relu: return "relu";
+        case ops::Activation::relu_squared: return "relu_squared";
+    }
+    return {};
+}
+
+std::string text(RopeKind kind) {
+    switch (kind) {
+        case RopeKind::plain: return "default";
+        case RopeKind::linear: return "linear";
+        case RopeKind::llama3: return "llama3";
+        case RopeKind::yarn: return "yarn";
+        case RopeKind::longrope: return "longrope";
+    }
+    return {};
+}
+
+// The lists of names in these functions are as long as the structs: a new field does not compile
+// until it is here.
+void add(Fields& fields, const std::string& name, const NormForm& norm) {
+    const auto& [epsilon, is_centred, has_weight, has_bias, adds_one] = norm;
+    fields[name + "_eps"] = text(epsilon);
+    fields[name] = format_text("{}{}{}{}", is_centred ? "LayerNorm" : "RMSNorm",
+                               has_weight ? "" : " without weight", has_bias ? " with bias" : "",
+                               adds_one ? " of 1 + weight" : "");
+}
+
+void add(Fields& fields, const RopeSpec& rope, size_t number) {
+    const auto& [kind, theta, factor, original_positions, low_frequency_factor,
+                 high_frequency_factor, fast_rotations, slow_rotations, rounds_dimensions,
+                 attention_scaling, rotated_part, is_interleaved, short_factors, long_factors] =
+        rope;
+    const std::string of_rope = number == 0 ? "rope_" : format_text("rope_{}_", number + 1);
+    const auto put = [&](const char* name, const auto& value) {
+        fields[of_rope + name] = text(value);
+    };
+    put("type", kind);
+    put("theta", theta);
+    put("factor", factor);
+    put("original_max_position_embeddings", original_positions);
+    put("low_freq_factor", low_frequency_factor);
+    put("high_freq_factor", high_frequency_factor);
+    put("beta_fast", fast_rotations);
+    put("beta_slow", slow_rotations);
+    put("truncate", rounds_dimensions);
+    put("attention_factor", attention_scaling);
+    put("partial_rotary_factor", rotated_part);
+    put("is_interleaved", is_interleaved);
+    put("short_factor", short_factors);
+    put("long_factor", long_factors);
+}
+
+std::string text(const attention::DeltaSizes& sizes) {
+    const auto& [key_heads, value_heads, key_dim, value_dim, rule] = sizes;
+    return format_text("{} key heads of {}, {} value heads of {}, rule {}", key_heads, key_dim,
+                       value_heads, value_dim, static_cast<int64_t>(rule));
+}
+
+std::string text(const attention::Mask& mask) {
+    return mask.through_state ? "state" : text(mask.window);
+}
+
+void add(Fields& fields, const AttentionSpec& attention) {
+    const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, out, head_norm,
+                 norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated, has_sinks] =
+        attention;
+    fields["num_attention_heads"] = text(heads.query_heads);
+    fields["num_key_value_heads"] = text(heads.key_heads);
+    fields["head_dim"] = text(heads.head_dim);
+    fields["qkv_is_fused_by_heads"] = text(is_fused_by_heads);
+    fields["attention_bias"] = text(has_bias);
+    fields["attention_out_bias"] = text(has_out_bias);
+    fields["qk_norm"] = text(head_norm);
+    fields["norms_rotated_heads"] = text(norms_rotated_heads);
+    fields["rope_of_layers"] = rope ? concat(*rope + 1) : "none";
+    fields["sliding_window"] = text(mask);
+    fields["attention_gate"] = text(is_gated);
+    fields["attention_sinks"] = text(has_sinks);
+}
+
+void add(Fields& fields, const std::string& of_mlp, const MlpSpec& mlp) {
+    const auto& [intermediate, is_fused, is_gated, has_bias, activation, has_xielu, gate, up,
+                 gate_up, down] = mlp;
+    fields[of_mlp + "intermediate_size"] = text(intermediate);
+    fields[of_mlp + "mlp_gate"] = text(is_gated);
+    fields[of_mlp + "mlp_bias"] = text(has_bias);
+    fields[of_mlp + "hidden_act"] = has_xielu ? "xielu" : text(activation);
+}
+
+void add(Fields& fields, const ops::RouterForm& routing) {
+    const auto& [is_sigmoid, normalises, least_sum, added_to_sum, scaling, groups, chosen_groups] =
+        routing;
+    fields["scoring_func"] = is_sigmoid ? "sigmoid" : "softmax";
+    fields["norm_topk_prob"] = text(normalises);
+    fields["norm_topk_prob_least_sum"] = text(least_sum);
+    fields["norm_topk_prob_added"] = text(added_to_sum);
+    fields["routed_scaling_factor"] = text(scaling);
+    fields["n_group"] = text(groups);
+    fields["topk_group"] = text(chosen_groups);
+}
+
+void add(Fields& fields, const ExpertsSpec& experts) {
+    const auto& [count, per_token, intermediate, routing, routes_in_fp32, correction,
+                 correction_is_row, activation, tensors, clamped, router_has_bias, shared,
+                 shared_gate, router, names, gate, up, down, planned_experts] = experts;
+    fields["num_experts"] = text(count);
+    fields["num_experts_per_tok"] = text(per_token);
+    fields["moe_intermediate_size"] = text(intermediate);
+    add(fields, routing);
+    fields["router_in_fp32"] = text(routes_in_fp32);
+    fields["router_correction"] = text(!correction.empty());
+    fields["moe_hidden_act"] =
+        tensors == ExpertTensors::turned
+            ? format_text("clamped swiglu {} {}", shortest(clamped.alpha), shortest(clamped.limit))
+            : text(activation);
+    fields["router_bias"] = text(router_has_bias);
+    if (shared) add(fields, "shared_expert_", *shared);
+    fields["shared_expert"] = shared ? (shared_gate.empty() ? "plain" : "gated") : "none";
+}
+
+Fields fields_of(const BlockSpec& block) {
+    const auto& [width, norm, attention_norms, attention, delta_net, mamba, mlp_norms, mlp, experts,
+                 adapters, joint, has_biases_apart, is_parallel, residual_multiplier] = block;
+    Fields fields;
+    add(fields, "norm", norm);
+    fields["layer_type"] = delta_net ? "linear_attention" : mamba ? "mamba" : "attention";
+    if (delta_net)
+        fields["linear_attention"] =
+            text(delta_net->sizes) + (delta_net->is_grouped ? ", grouped" : "");
+    else if (mamba)
+        fields["mamba"] =
+            format_text("{}, bias {}, convolution's bias {}, {} norm groups", text(mamba->sizes),
+                        mamba->has_bias, mamba->has_conv_bias, mamba->norm_groups);
+    else
+        add(fields, attention);
+    fields["mlp_type"] = experts ? "experts" : "dense";
+    if (experts)
+        add(fields, *experts);
+    else
+        add(fields, "", mlp);
+    fields["attention_norms"] =
+        format_text("[{}] [{}]", attention_norms.before, attention_norms.behind);
+    fields["mlp_norms"] = format_text("[{}] [{}]", mlp_norms.before, mlp_norms.behind);
+    fields["parallel_residual"] = text(is_parallel);
+    fields["residual_multiplier"] = text(residual_multiplier);
+    return fields;
+}
+
+// Adds the fields of the blocks: one value where all blocks have it, else "0-3: a, 4: b".
+void add(Fields& fields, const std::vector<BlockSpec>& blocks) {
+    struct Stretch {
+        size_t first;
+        size_t last;
+        std::string value;
+    };
+    std::map<std::string, std::vector<Stretch>> stretches;
+    for (size_t block = 0; block < blocks.size(); ++block)
+        for (auto& [name, value] : fields_of(blocks[block])) {
+            std::vector<Stretch>& list = stretches[name];
+            if (!list.empty() && list.back().last + 1 == block && list.back().value == value)
+                list.back().last = block;
+            else
+                list.push_back({block, block, value});
+        }
+    for (const auto& [name, list] : stretches) {
+        const bool is_everywhere =
+            list.size() == 1 && list.front().first == 0 && list.front().last + 1 == blocks.size();
+        std::vector<std::string> shown;
+        for (const auto& [first, last, value] : list)
+            shown.push_back(first == last ? format_text("{}: {}", first, value)
+                                          : format_text("{}-{}: {}", first, last, value));
+        fields[name] = is_everywhere ? list.front().value : join(shown, ", ");
+    }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
+    const auto& [architecture, vocabulary, stored_vocabulary, width, blocks, tied, norm, names,
+                 has_head_bias, ropes, query_scale, scores, embedding_multiplier,
+                 rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
+                 router_aux_loss_coef, has_router_aux_loss, initializer_range, max_positions,
+                 config_json, is_wrapped, text_config, is_stored_quantised, constants,
+                 ignores_further_blocks, frozen, frozen_form, reads_head_from_embedding,
+                 own_modules] = spec;
+    Fields fields;
+    fields["architecture"] = architecture;
+    fields["vocab_size"] = text(vocabulary);
+    fields["hidden_size"] = text(width);
+    fields["num_hidden_layers"] = concat(blocks.size());
+    add(fields, blocks);
+    fields["tie_word_embeddings"] = text(tied);
+    add(fields, "final_norm", norm);
+    fields["lm_head_bias"] = text(has_head_bias);
+    for (size_t number = 0; number < ropes.size(); ++number) add(fields, ropes[number], number);
+    fields["query_scale"] = query_scale ? format_text("{} from {}", shortest(query_scale->beta),
+                                                      shortest(query_scale->original_positions))
+                                        : "none";
+    fields["attention_multiplier"] = text(scores.scale);
+    fields["attn_logit_softcapping"] = text(scores.cap);
+    fields["embedding_multiplier"] = text(embedding_multiplier);
+    fields["rounds_embedding_multiplier"] = text(rounds_embedding_multiplier);
+    fields["logits_multiplier"] = text(logits_multiplier);
+    fields["final_logit_softcapping"] = text(logits_cap);
+    fields["pad_token_id"] = text(padding_token);
+    fields["router_aux_loss_coef"] = text(router_aux_loss_coef);
+    fields["max_position_embeddings"] = text(max_positions);
+    for (const auto& [name, value] : constants) fields[name] = shortest(double{value});
+    return fields;
+}
+
+}  // namespace ringshard::model
