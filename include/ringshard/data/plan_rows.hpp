@@ -28,7 +28,7 @@ struct SampleChoice {
     std::vector<double> epochs{};     // number of passes over a source
     Drawing drawing{};                // for weights or a temperature
     enum class Side { all, train, test } side = Side::all;
-    double test_size = 0;  // fraction of the samples to split off
+    double test_size = 0;  // to split off: a share of the samples; from 1 on: a number
     int64_t seed = 0;
 };
 // Returns sample numbers in the order of use. Selects like TRL and datasets, but with a seed for
