@@ -23,7 +23,11 @@ constexpr std::string_view no_quantised =
 constexpr std::string_view no_hierarchy =
     "use FSDP with HYBRID_SHARD, or dp_shard_size, to keep a copy of the weights in each group";
 constexpr std::string_view no_change_of_data = "rows are taken in TRL's order";
-constexpr std::string_view no_graph = "there is no graph to compile; leave the block out";
+constexpr std::string_view no_graph = "there is no graph to compile";
+constexpr std::string_view passes_are_layouts =
+    "autosp is Ulysses, whose ranks sequence_parallel_size counts (sp_size), and the ranks of "
+    "autotp "
+    "shard the model";
 constexpr std::string_view in_its_step =
     "optimizer state is updated in the step that it belongs to";
 constexpr std::string_view fp32_masters = "masters and gradients are fp32; take it out";
@@ -46,13 +50,10 @@ constexpr std::string_view recomputing =
     "gradient_checkpointing and activation_policy choose the tensors that are recomputed";
 constexpr std::string_view settings_say_it = "dataloader_drop_last of the settings says it";
 constexpr std::string_view read_from_model = "it is read from the model's config.json";
-constexpr std::string_view no_tensor_parallelism =
-    "tensor parallelism is not served; weights are sharded over ranks by the "
-    "profile, sequences by cp_size and sp_size";
-constexpr std::string_view pipeline_parallelism_is = "pipeline parallelism is not served";
+constexpr std::string_view no_pipeline = "the ranks of a pipeline shard the model";
 constexpr std::string_view fixed_batch = "the batch size shapes the result; give train_batch_size";
 constexpr std::string_view trainer_plan_suggest = "`trainer plan --suggest` looks for a layout";
-constexpr std::string_view no_experts = "ep_size has the number of ranks that share experts";
+constexpr std::string_view experts_are_known = "the architecture says which layers are experts";
 constexpr std::string_view this_program_trains = "this program trains and evaluates";
 
 using enum FieldMeaning;
@@ -129,7 +130,7 @@ constexpr DeepSpeedField fields[] = {
     {"bfloat16.bf16_optimizer_states", refused, bf16_moments},
     {"bf16.*", idle, on_nan_says},
     {"bfloat16.*", idle, on_nan_says},
-    {"fp16.enabled", refused, no_fp16},
+    {"fp16.enabled", binds, "fp16"},
     {"fp16.*", idle, for_fp16},
     {"amp.*", unless_enabled, no_fp16},
     {"torch_autocast.*", unless_enabled, bf16_instead},
@@ -172,8 +173,8 @@ constexpr DeepSpeedField fields[] = {
     {"monitor_config.*", idle, metrics},
     {"csv_monitor.*", idle, metrics},
     {"tensorboard.*", unless_enabled, "use report_to tensorboard"},
-    {"wandb.*", unless_enabled, no_trackers},
-    {"comet.*", unless_enabled, no_trackers},
+    {"wandb.*", idle, no_trackers},
+    {"comet.*", idle, no_trackers},
     {"checkpoint.*", idle, whole},
     {"nebula.*", idle, whole},
     {"datastates.*", idle, whole},
@@ -184,12 +185,14 @@ constexpr DeepSpeedField fields[] = {
     {"dataloader_drop_last", idle, settings_say_it},
     {"vocabulary_size", idle, read_from_model},
     {"sequence_parallel_size", sets, "sp_size"},
-    {"tensor_parallel.autotp_size", refused, no_tensor_parallelism, {"0", "1"}},
+    {"tensor_parallel.autotp_size", sets, "tp_size"},
     {"tensor_parallel.*", idle, "it concerns tensor parallelism"},
-    {"pipeline.*", refused, pipeline_parallelism_is},
+    {"pipeline.stages", sets, "pp_size"},
+    {"pipeline.*", idle, no_pipeline},
     {"elasticity.*", unless_enabled, fixed_batch},
     {"autotuning.*", unless_enabled, trainer_plan_suggest},
-    {"expert_parallel.*", unless_enabled, no_experts},
+    {"expert_parallel.autoep_size", sets, "ep_size"},
+    {"expert_parallel.*", idle, experts_are_known},
     {"use_data_before_expert_parallelism", idle, "it concerns expert parallelism"},
     {"hybrid_engine.*", unless_enabled, this_program_trains},
     {"data_efficiency.*", unless_enabled, no_change_of_data},
@@ -200,8 +203,9 @@ constexpr DeepSpeedField fields[] = {
     {"compression_training.*", refused, no_quantised},
     {"weight_quantization.*", refused, no_quantised},
     {"sparse_attention.*", refused, "attention is exact"},
-    {"compile.*", refused, no_graph},
-    {"graph_harvesting", refused, no_graph},
+    {"compile.passes", idle, passes_are_layouts},
+    {"compile.*", idle, no_graph},
+    {"graph_harvesting", idle, no_graph},
 };
 
 }  // namespace

@@ -100,8 +100,9 @@ struct EnumNames<StoppingStrategy> {
 };
 template <>
 struct EnumNames<TruncationMode> {
-    static constexpr NameTable<TruncationMode, 2> table{
-        {{"keep_start", TruncationMode::keep_start}, {"keep_end", TruncationMode::keep_end}}};
+    static constexpr NameTable<TruncationMode, 3> table{{{"keep_start", TruncationMode::keep_start},
+                                                         {"keep_end", TruncationMode::keep_end},
+                                                         {"drop", TruncationMode::drop}}};
 };
 template <>
 struct EnumNames<OnNan> {

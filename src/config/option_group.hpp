@@ -24,6 +24,12 @@ public:
                     const std::string& reason) {
         for (const auto& [name, shape] : names) accept(name, shape, "null", reason);
     }
+    // `reason`: what happens in its place; the report of the start says it with the value.
+    Option& replace(std::string name, Shape shape, std::string default_text, std::string reason) {
+        Option& option = accept(std::move(name), shape, std::move(default_text), std::move(reason));
+        option.is_replaced = true;
+        return option;
+    }
     // `reason`: why the setting is not served, and what to do instead.
     Option& refuse(std::string name, Shape shape, std::string default_text, std::string reason) {
         return foreign(std::move(name), Treatment::refused, shape, std::move(default_text),
@@ -40,9 +46,9 @@ public:
         std::string note = "is the older name of " + target;
         alias(std::move(name), std::move(target), shape, std::move(values), std::move(note));
     }
-    void block(std::string name, std::string help, std::string prefix = {},
-               std::map<std::string, std::string> names = {}) {
-        table_.add(
+    Block& block(std::string name, std::string help, std::string prefix = {},
+                 std::map<std::string, std::string> names = {}) {
+        return table_.add(
             Block{std::move(name), group_, std::move(help), std::move(prefix), std::move(names)});
     }
 

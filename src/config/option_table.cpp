@@ -69,11 +69,12 @@ void OptionTable::add(Alias alias) {
                     added.name);
 }
 
-void OptionTable::add(Block block) {
+Block& OptionTable::add(Block block) {
     blocks_.push_back(std::move(block));
-    const Block& added = blocks_.back();
+    Block& added = blocks_.back();
     RINGSHARD_CHECK(block_by_name_.emplace(added.name, &added).second, "{} stands twice",
                     added.name);
+    return added;
 }
 
 std::vector<std::string> OptionTable::groups() const {

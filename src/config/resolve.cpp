@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "command_line.hpp"
+#include "foreign/read_recipe.hpp"
 #include "profiles.hpp"
 #include "resolver.hpp"
 #include "settings_file.hpp"
@@ -14,10 +15,14 @@ namespace ringshard::config {
 
 namespace {
 
-// `result` may hold problems already.
-Resolution resolve(const OptionTable& table, const Statements& said, Resolution result) {
+using IdleKeys = std::vector<std::pair<std::string, std::string>>;
+
+// `result` may hold problems already. `idle`: keys of a recipe without effect, with the reasons.
+Resolution resolve(const OptionTable& table, const Statements& said, const IdleKeys& idle,
+                   Resolution result) {
     Resolver resolver(table, result);
     resolver.take(said);
+    for (const auto& [key, reason] : idle) resolver.add_idle(key, reason);
     if (const Assignment* profile = resolver.strongest("profile");
         profile != nullptr && !is_null(profile->text))
         resolver.take(read_profile(table, profile->statement, result.notes, result.problems));
@@ -35,6 +40,10 @@ Resolution resolve(const OptionTable& table, const Statements& said, Resolution 
     return result;
 }
 
+bool names_file(const Statement& statement) {
+    return statement.name == "config" || statement.name == "from_shell";
+}
+
 }  // namespace
 
 Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
@@ -44,16 +53,20 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
     const Statements variables = read_environment(table, environment, result.problems);
     said.insert(said.end(), variables.begin(), variables.end());
 
-    // --config names a file of settings; it is not a setting itself.
+    // --config and --from_shell name a file of settings; they are no settings themselves.
+    IdleKeys idle;
     for (const Statement& statement : Statements(said)) {
-        if (statement.name != "config" || is_null(statement.text)) continue;
-        const Statements lines =
-            read_settings_file(table, statement.text, Strength::config_file, result.problems);
-        said.insert(said.end(), lines.begin(), lines.end());
+        if (!names_file(statement) || is_null(statement.text)) continue;
+        ImportedSettings file = statement.name == "config"
+                                    ? read_config_file(table, statement.text, result.problems)
+                                    : read_shell_recipe(table, statement.text, result.problems);
+        said.insert(said.end(), file.statements.begin(), file.statements.end());
+        result.notes.insert(result.notes.end(), file.notes.begin(), file.notes.end());
+        idle = std::move(file.idle);
         break;  // the command line comes first: it overrides the variable
     }
-    std::erase_if(said, [](const Statement& statement) { return statement.name == "config"; });
-    return resolve(table, said, std::move(result));
+    std::erase_if(said, names_file);
+    return resolve(table, said, idle, std::move(result));
 }
 
 Resolution resolve(const OptionTable& table, const NamedTexts& settings, const std::string& place,
@@ -62,7 +75,7 @@ Resolution resolve(const OptionTable& table, const NamedTexts& settings, const s
     Statements said = read_environment(table, environment, result.problems);
     for (const auto& [name, text] : settings)
         said.push_back({lower_with_underscores(name), text, {Strength::config_file, place}, {}});
-    return resolve(table, said, std::move(result));
+    return resolve(table, said, {}, std::move(result));
 }
 
 Failure summary(const std::vector<Failure>& problems) {

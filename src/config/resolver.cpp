@@ -10,30 +10,6 @@
 
 namespace ringshard::config {
 
-namespace {
-
-// Returns true if the statement is of the deepspeed_config of an Accelerate file whose
-// distributed_type is NO: Accelerate does not read it then.
-bool is_void(const Statement& statement, const Statements& all) {
-    if (statement.block != "deepspeed_config" && statement.name != "deepspeed_config") return false;
-    return std::ranges::any_of(all, [&](const Statement& other) {
-        return other.name == "distributed_type" && other.block.empty() &&
-               lower_case(trim(other.text)) == "no" &&
-               other.origin.strength == statement.origin.strength;
-    });
-}
-
-}  // namespace
-
-void Resolver::take(const Statements& statements) {
-    for (const Statement& statement : statements) {
-        if (!is_void(statement, statements))
-            take(statement);
-        else if (!is_null(statement.text))
-            add_idle("deepspeed_config", "distributed_type is NO");
-    }
-}
-
 void Resolver::take(const Statement& statement) {
     if (!is_utf8(statement.name) || !is_utf8(statement.text))
         return result_.problems.push_back(
@@ -50,7 +26,10 @@ void Resolver::take(const Statement& statement) {
     if (!statement.target.empty()) return take(statement, statement.target);
     if (statement.block.empty())
         if (const Block* block = table_.find_block(statement.name)) return open(*block, statement);
+    if (statement.block == "dataset_mixture" && statement.name == "datasets")
+        return take_mixture(statement);
     const std::string name = name_inside_block(statement);
+    if (is_collected(statement, name)) return collect(statement);
     const Block* block = table_.find_block(name);  // deepspeed_config_file inside deepspeed_config
     if (table_.find(name) == nullptr && block != nullptr) return open(*block, statement);
     take(statement, name);
@@ -78,12 +57,11 @@ void Resolver::take(const Statement& statement, const std::string& name) {
     if (!alias->values.empty()) {
         if (is_null(meaning)) return;
         const auto read = read_boolean(meaning);
-        const auto word = alias->values.find(lower_case(trim(meaning)));
-        if (!read && word == alias->values.end()) {
+        if (!read) {
             result_.broken.insert(alias->target);
             return result_.problems.push_back(complaint(statement, "must be true or false"));
         }
-        meaning = read ? alias->values.at(*read ? "true" : "false") : word->second;
+        meaning = alias->values.at(*read ? "true" : "false");
         if (meaning.empty()) return;  // this value has no effect
     }
     double number = 0;
@@ -104,11 +82,8 @@ void Resolver::take_fsdp_words(const Statement& statement) {
     };
     say("distributed_type", "FSDP");
     if (read_boolean(statement.text)) return;
-    std::vector<std::string> words;  // "a b", or a list in a file
-    if (const Rule broken = read_value(statement.text, words))
-        return result_.problems.push_back(complaint(statement, *broken));
-    for (const std::string& word : words) {
-        if (word == "auto_wrap") continue;
+    for (const std::string& word : split(statement.text, ' ')) {
+        if (word.empty() || word == "auto_wrap") continue;
         FsdpStrategy ignored{};
         if (word == "offload")
             say("offload_param_device", "cpu");
@@ -148,14 +123,10 @@ void Resolver::assign(const Option& option, const std::string& value, const Stat
                 return refuse(format_text("{}: {}", word, found->second));
     }
     if (option.treatment == Treatment::refused) {
-        bool asks_for_nothing =
-            same_meaning(option.shape, value, option.default_text) || is_null(value);
-        for (const std::string& harmless : option.harmless_values)
-            asks_for_nothing = asks_for_nothing || same_meaning(option.shape, value, harmless);
-        if (!asks_for_nothing) refuse(option.reason);
+        if (!asks_for_nothing(option, value)) refuse(option.reason);
         return;
     }
-    assignments_.push_back({&option, value, statement});
+    assignments_.push_back({&option, take_replacements(option, value, statement), statement});
 }
 
 void Resolver::report_unknown(const Statement& statement, const std::string& name) {
@@ -240,6 +211,7 @@ void Resolver::set(const Assignment& assignment) {
 }
 
 void Resolver::apply() {
+    drop_bf16_beside_fp16();
     report_contradictions();
     std::stable_sort(
         assignments_.begin(), assignments_.end(),
@@ -248,6 +220,7 @@ void Resolver::apply() {
         const Assignment* last = strongest(assignment.option->name);
         if (last == &assignment) set(assignment);
     }
+    shard_over_ranks_of_other_splits();
 }
 
 void Resolver::add_idle(const std::string& name, const std::string& reason) {
@@ -260,8 +233,10 @@ void Resolver::add_idle(const std::string& name, const std::string& reason) {
 
 // Writes one line per reason. Omits settings that only a built-in profile gives.
 void Resolver::report_accepted() {
+    report_replacements();
     for (const Assignment& assignment : assignments_) {
         const Option& option = *assignment.option;
+        if (option.is_replaced) continue;
         const bool is_from_builtin = assignment.statement.origin.place.starts_with("profile ");
         if (option.treatment == Treatment::accepted && !is_from_builtin)
             add_idle(option.name, option.reason);

@@ -55,6 +55,20 @@ Settings Settings::with(const std::string& name, const std::string& text,
     return settings;
 }
 
+Settings Settings::on_ranks(int64_t world, const OptionTable& table) const {
+    const ParallelSettings& parallel = values.parallel;
+    const auto& rows = values.training.train_batch_size;
+    if (!rows || given.contains("gradient_accumulation_steps")) return *this;
+    const int64_t sharing = parallel.cp_size.value_or(1) * parallel.sp_size.value_or(1);
+    const int64_t at_once = values.training.per_device_train_batch_size * (world / sharing);
+    if (world % sharing != 0 || at_once == 0 || *rows % at_once != 0) return *this;
+    Settings settings = with("gradient_accumulation_steps", std::to_string(*rows / at_once), table);
+    settings.given["gradient_accumulation_steps"].origin = {
+        origin_of("train_batch_size").strength,
+        format_text("train_batch_size {} over {} ranks", *rows, world)};
+    return settings;
+}
+
 Settings Settings::from_text(const std::string& text, const OptionTable& table) {
     Settings settings;
     const ordered_json entries = parse_json<ordered_json>(text).value();
@@ -71,7 +85,8 @@ namespace {
 // Formats a value as YAML, quoted if YAML would read it as another type.
 std::string yaml_value(const Option& option, const std::string& value) {
     const bool is_plain_kind =
-        option.shape != Shape::word || !option.choices.empty() || value == "null";
+        (option.shape != Shape::word || !option.choices.empty() || value == "null") &&
+        (option.shape != Shape::json || value == "null" || parse_json<ordered_json>(value));
     return is_plain_kind ? value : ordered_json(value).dump();
 }
 
@@ -114,6 +129,19 @@ std::string print_yaml(const Settings& settings, const OptionTable& table) {
         lines += format_text("{}{}{}{}{}{}\n", is_live ? "" : "# ", line, padding,
                              is_live ? "  # " : "# ", origin.place,
                              has_effect ? "" : ": no effect, " + option.reason);
+    }
+    return lines;
+}
+
+std::string print_given(const Settings& settings, const OptionTable& table) {
+    std::string lines;
+    for (const Option& option : table.options()) {
+        const auto given = settings.given.find(option.name);
+        if (given == settings.given.end() || option.treatment != Treatment::served) continue;
+        const std::string line =
+            format_text("{}: {}", option.name, yaml_value(option, value_of(option, settings)));
+        const std::string padding(line.size() < 44 ? 44 - line.size() : 1, ' ');
+        lines += format_text("{}{}  # {}\n", line, padding, given->second.origin.place);
     }
     return lines;
 }

@@ -28,13 +28,6 @@ void read_mapping(const OptionTable& table, const YAML::Node& mapping, Strength 
     }
 }
 
-std::optional<std::string> read_whole(const std::filesystem::path& file) {
-    std::error_code ignored;
-    std::ifstream stream(file, std::ios::binary);
-    if (!stream || std::filesystem::is_directory(file, ignored)) return std::nullopt;
-    return std::string(std::istreambuf_iterator<char>(stream), {});
-}
-
 // Turns {"zero_optimization": {"stage": 2}} into zero_optimization.stage = 2.
 void flatten(const ordered_json& value, const std::string& path, const Statement& like,
              Statements& statements) {
@@ -47,6 +40,13 @@ void flatten(const ordered_json& value, const std::string& path, const Statement
 }
 
 }  // namespace
+
+std::optional<std::string> read_text_file(const std::filesystem::path& file) {
+    std::error_code ignored;
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream || std::filesystem::is_directory(file, ignored)) return std::nullopt;
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+}
 
 Statements read_settings_text(const OptionTable& table, const std::string& yaml, Strength strength,
                               const std::string& called, Problems& problems) {
@@ -71,7 +71,7 @@ Statements read_settings_text(const OptionTable& table, const std::string& yaml,
 
 Statements read_settings_file(const OptionTable& table, const std::filesystem::path& file,
                               Strength strength, Problems& problems) {
-    const auto yaml = read_whole(file);
+    const auto yaml = read_text_file(file);
     if (!yaml) {
         problems.push_back(
             {ExitCode::missing_input,
@@ -86,7 +86,7 @@ std::optional<BlockContent> read_block(const Statement& written, Problems& probl
     Origin origin = written.origin;
     std::string content = written.text;
     if (!trim(content).starts_with('{')) {
-        const auto file = read_whole(content);
+        const auto file = read_text_file(content);
         if (!file) {
             problems.push_back(complaint(
                 written, "there is no such file; give a mapping or the path of a JSON file",
@@ -109,6 +109,11 @@ Statements open_block(const Block& block, const Statement& written, Problems& pr
     const auto content = read_block(written, problems);
     if (!content) return {};
     Statements inside;
+    if (!block.collects.empty() || block.name == "dataset_mixture") {
+        for (const auto& [key, value] : content->mapping.items())
+            inside.push_back({key, to_text(value), content->origin, block.name});
+        return inside;
+    }
     flatten(content->mapping, {}, {block.name, {}, content->origin, {}}, inside);
     return inside;
 }

@@ -15,6 +15,9 @@ Statements read_settings_file(const OptionTable& table, const std::filesystem::p
 Statements read_settings_text(const OptionTable& table, const std::string& yaml, Strength strength,
                               const std::string& called, Problems& problems);
 
+// Returns the content of a file; nothing if it is a folder or cannot be read.
+std::optional<std::string> read_text_file(const std::filesystem::path& file);
+
 // The mapping in a block, and its origin. `written`: a mapping as JSON, or the path of a JSON file.
 // Returns nothing for null or after a problem.
 struct BlockContent {

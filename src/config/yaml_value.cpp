@@ -69,6 +69,8 @@ std::string to_text(const YAML::Node& node) {
     return value.is_null() ? "null" : value.dump();
 }
 
+nlohmann::ordered_json to_json(const YAML::Node& node) { return Unfolding().unfold(node); }
+
 std::string to_text(const nlohmann::ordered_json& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
 }

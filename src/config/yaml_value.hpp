@@ -9,6 +9,8 @@
 namespace ringshard::config {
 
 std::string to_text(const YAML::Node& node);
+// Converts to JSON; plain scalars become numbers, booleans and null.
+nlohmann::ordered_json to_json(const YAML::Node& node);
 std::string to_text(const nlohmann::ordered_json& value);
 
 }  // namespace ringshard::config

@@ -207,6 +207,12 @@ void add_unknown(const json& fields, const std::string& prefix, std::vector<std:
 
 }  // namespace
 
+bool is_model_field(const std::string& name) { return is_known(name); }
+
+std::string nearest_model_field(const std::string& name) {
+    return nearest_name(name, {std::begin(read_fields), std::end(read_fields)});
+}
+
 std::vector<std::string> unknown_fields(const std::filesystem::path& config_json) {
     const auto text = read_file(config_json);
     const json content = json_or_null<json>(text.value_or(""));

@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "parts/low_rank.hpp"
 #include "parts/norm.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
@@ -20,7 +19,6 @@ struct HeadParameters {
     shard::ParameterId projection{};
     std::optional<Norm> norm;  // always there, once declared
     std::optional<shard::ParameterId> bias{};
-    std::optional<LowRank> adapter{};  // of the projection
 };
 
 // The weights of the head.
@@ -29,9 +27,8 @@ struct HeadViews {
 
     shard::UnitTensors unit;
     const Norm& norm;
-    at::Tensor projection;   // [v, w]
-    at::Tensor bias;         // [v], or undefined
-    const LowRank* adapter;  // or nullptr
+    at::Tensor projection;  // [v, w]
+    at::Tensor bias;        // [v], or undefined
 };
 
 struct HeadGradients {
@@ -42,16 +39,12 @@ struct HeadGradients {
 // The rows of x [t, w] that have a target, as TokenBatch has them.
 struct HeadTargets {
     explicit HeadTargets(const TokenBatch& batch)
-        : places(batch.target_places),
-          tokens(batch.targets),
-          weights(batch.weights),
-          dropout_keys(batch.dropout_keys) {}
+        : places(batch.target_places), tokens(batch.targets), weights(batch.weights) {}
     HeadTargets of_range(int64_t begin, int64_t length) const;
 
-    at::Tensor places;        // [n]
-    at::Tensor tokens;        // [n]
-    at::Tensor weights;       // [n], or undefined
-    at::Tensor dropout_keys;  // [t], or undefined
+    at::Tensor places;   // [n]
+    at::Tensor tokens;   // [n]
+    at::Tensor weights;  // [n], or undefined
 };
 
 struct HeadWork {

@@ -21,9 +21,12 @@ Expected<std::string> read_config_json(const std::filesystem::path& config_json)
     return std::move(*text);
 }
 
-Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
+Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json,
+                                    const std::string& overrides) {
     const auto text = read_config_json(config_json);
-    return text ? parse_model_spec(config_json, text.value()) : text.failure();
+    if (!text) return text.failure();
+    const auto changed = override_config(config_json, text.value(), overrides);
+    return changed ? parse_model_spec(config_json, changed.value()) : changed.failure();
 }
 
 namespace {

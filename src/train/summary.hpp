@@ -7,6 +7,7 @@
 #include "best_model.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/config/checkpoint_settings.hpp"
 #include "ringshard/train/metrics.hpp"
 
 namespace ringshard::train {
@@ -23,7 +24,7 @@ struct RunTotals {
     double first_loss = 0;
     double last_loss = 0;
     double seconds_in_steps = 0;
-    std::vector<EvaluationNumbers> evaluated;
+    std::optional<EvaluationNumbers> evaluated;
     Timer since_start;
 
     void add(const StepNumbers& numbers);
@@ -35,10 +36,11 @@ struct RunTotals {
                         const std::filesystem::path& folder, const std::string& result) const;
 };
 
+// Returns the command that uploads a finished output_dir to the Hugging Face hub.
+std::string upload_command(const config::CheckpointSettings& settings,
+                           const std::filesystem::path& folder);
+
 // "eval at step 10: loss 4.7217 ..."
 std::string evaluation_text(int64_t step, const EvaluationNumbers& numbers);
-
-// Returns the line that shows a text of eval_prompts, with the end of a long prompt.
-std::string sample_text(const TextSample& sample);
 
 }  // namespace ringshard::train

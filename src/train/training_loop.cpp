@@ -378,13 +378,6 @@ MaybeFailure Run::end() {
         parts_.faults.reach("export");
         if (const auto failure = write_model(parts_, folder)) return failure;
     }
-    if (checkpoints_.has_failed())
-        return comm::found_by_all(
-            {ExitCode::io,
-             format_text("the save of the last step failed, as the warning above says: the model "
-                         "in {} is whole, and no checkpoint is; make room there, and the same "
-                         "command goes on from the checkpoint before and saves again",
-                         folder.string())});
     totals_.evaluated = evaluations_.last();
     MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
     last.emplace_back("total_flos", log_.operations());
@@ -392,6 +385,9 @@ MaybeFailure Run::end() {
     if (const auto failure = log_.end()) return failure;
     log_.say(totals_.summary(step(), log_.peak_memory_bytes(), evaluations_.of_model().best, folder,
                              result()));
+    if (parts_.config.checkpoint.push_to_hub)
+        log_.say(format_text("to upload the result: {}",
+                             upload_command(parts_.config.checkpoint, folder)));
     return write_state();
 }
 

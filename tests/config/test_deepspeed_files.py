@@ -11,8 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "cli"))
 from trainer import TrainerTest, run  # noqa: E402
 
 # What this program does not do, and says so of each such field.
-REFUSED = {"fp16.enabled": True, "compile": None, "tensor_parallel.autotp_size": 2,
-           "zero_optimization.zero_quantized_weights": True, "zero_optimization.zero_quantized_gradients": True,
+REFUSED = {"zero_optimization.zero_quantized_weights": True, "zero_optimization.zero_quantized_gradients": True,
            "zero_optimization.zero_hpz_partition_size": 8}
 
 
@@ -49,6 +48,8 @@ class DeepSpeedFiles(TrainerTest):
                          {"axolotl": 8, "llamafactory": 7, "accelerate": 10, "acceleratedocs": 1, "hfdocs": 6, "transformers": 4, "own": 4})
         resolved = 0
         for case in self.cases:
+            if "error" in case:  # DeepSpeed refuses the file itself
+                continue
             with self.subTest(case["name"]):
                 result = self.resolve(case["fields"])
                 refused = refused_of(case["fields"])

@@ -29,8 +29,7 @@ struct CommandContext {
 using EngineEntry = int(const CommandContext&);  // the exit code of this rank
 
 // `torch` is what find_libtorch() found.
-std::function<EngineEntry> load_engine(const std::filesystem::path& torch,
-                                       const Environment& environment);
+std::function<EngineEntry> load_engine(const std::filesystem::path& torch);
 
 // The second entry point, for commands that need LibTorch and no MPI.
 struct PlanContext {
@@ -40,7 +39,6 @@ struct PlanContext {
 };
 using PlanEntry = int(const PlanContext&);
 
-std::function<PlanEntry> load_planner(const std::filesystem::path& torch,
-                                      const Environment& environment);
+std::function<PlanEntry> load_planner(const std::filesystem::path& torch);
 
 }  // namespace ringshard::cli

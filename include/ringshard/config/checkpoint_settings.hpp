@@ -24,6 +24,10 @@ struct CheckpointSettings {
     Verification verify_checkpoint = Verification::full;
     bool allow_changed = false;
     bool take_over = false;
+    bool push_to_hub = false;  // print the command that uploads the result
+    std::string hub_model_id;  // user/name
+    std::string hub_revision;
+    std::optional<bool> hub_private_repo;
 };
 
 }  // namespace ringshard::config

@@ -9,7 +9,7 @@ namespace ringshard::config {
 
 enum class PackingStrategy { bfd, bfd_split, wrapped };
 enum class PackingScope { batch, global };
-enum class TruncationMode { keep_start, keep_end };
+enum class TruncationMode { keep_start, keep_end, drop };
 enum class SamplingStrategy { random, sequential, group_by_length };
 enum class SampleBy { line, document };
 enum class StoppingStrategy { first_exhausted, all_exhausted };
@@ -23,7 +23,11 @@ struct DataSettings {
     std::string datasets;  // JSON: a mixture
     StoppingStrategy mixture_stopping_strategy = StoppingStrategy::first_exhausted;
     std::optional<double> mixture_temperature;
-    std::string column_map;  // JSON: column names of this program, with the dataset's names
+    std::optional<int64_t> mixture_seed;
+    std::string system_prompt;
+    std::string row_template;        // JSON, Jinja or a file
+    std::string template_variables;  // JSON
+    std::string column_map;          // JSON: column names of this program, with the dataset's names
     SampleBy sample_by = SampleBy::line;
     bool text_only = false;
     std::optional<double> test_split_size;
@@ -47,6 +51,7 @@ struct DataSettings {
     bool dataloader_drop_last = false;
     int64_t skip_bad_rows = 0;
     bool strict_length = false;
+    int64_t inspect_rows = 3;    // of each dataset
     std::string data_cache_dir;  // empty: next to the cache of the Hugging Face tools
 };
 

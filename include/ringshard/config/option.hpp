@@ -24,6 +24,12 @@ enum class LossRole {
     if_set,  // recorded unless default: older checkpoints do not name it
 };
 
+// The value that is taken in the place of one that only other programs have, and why.
+struct Replacement {
+    std::string value;
+    std::string note;
+};
+
 enum class Shape { boolean, integer, number, word, list, json };
 
 // One setting: its name, and everything that belongs to the name. src/config/options/ has one entry
@@ -46,6 +52,12 @@ struct Option {
     std::vector<std::string> harmless_values;  // refused: allowed values besides the default
     std::map<std::string, std::string>
         refused_values;  // served: values known elsewhere but refused, with the reason
+    std::map<std::string, Replacement> replacements;  // served: values known elsewhere
+    // Served, a list: words other than these are left out, with `reason`; empty: all are kept.
+    std::vector<std::string> kept_words;
+    // Accepted: a run without it is another layout or precision of the same training, so a report
+    // names the value, and strict_launch refuses it.
+    bool is_replaced = false;
 
     // For served settings. `read` returns the rule that the text breaks, or nothing.
     std::function<std::optional<std::string>(const std::string& text, Config&)> read;
@@ -58,6 +70,15 @@ struct Option {
     Option& but_not(const std::vector<std::string>& values, const std::string& why) {
         for (const std::string& value : values) refused_values[value] = why;
         return *this;
+    }
+    // Takes `as` in the place of these values; `note` says why.
+    Option& takes(const std::vector<std::string>& values, const std::string& as,
+                  const std::string& note) {
+        for (const std::string& value : values) replacements[value] = {as, note};
+        return *this;
+    }
+    Option& keeps_words(std::vector<std::string> words, std::string why) {
+        return kept_words = std::move(words), reason = std::move(why), *this;
     }
     // Sets values that help and completion list, although other values are allowed too.
     Option& suggest(std::vector<std::string> values) { return choices = std::move(values), *this; }
@@ -90,6 +111,8 @@ struct Block {
     bool may_stand_alone = false;              // `--fsdp` for `--fsdp true`
     // A DeepSpeed file has the strength of a profile, and its own fields.
     bool is_deepspeed_file = false;
+    // The setting, a mapping, that takes the members that are no settings; empty: none may be.
+    std::string collects{};
 };
 
 // Settings of another program with a common prefix, all refused.

@@ -28,7 +28,7 @@ public:
 
     Option& add(Option option);
     void add(Alias alias);
-    void add(Block block);
+    Block& add(Block block);
     void add(RefusedFamily family) { refused_families_.push_back(std::move(family)); }
 
 private:

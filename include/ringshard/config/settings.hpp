@@ -10,7 +10,7 @@
 namespace ringshard::config {
 
 // The sources of a value, weakest first.
-enum class Strength { builtin, profile, config_file, environment, command_line };
+enum class Strength { builtin, imported_default, profile, config_file, environment, command_line };
 
 struct Origin {
     Strength strength = Strength::builtin;
@@ -38,6 +38,9 @@ public:
     // Returns these settings with one more, as if on the command line. Requires a valid value for
     // the setting; does not check rules between settings.
     Settings with(const std::string& name, const std::string& text, const OptionTable& table) const;
+    // Returns the settings of a run on so many ranks: where train_batch_size is given and
+    // gradient_accumulation_steps is not, it is what the rows of a step need.
+    Settings on_ranks(int64_t world, const OptionTable& table) const;
     // Returns the settings of a run on GPUs: where none says what blocks keep and nothing forbids
     // it, activation_policy is auto.
     Settings on_gpus() const;
@@ -50,6 +53,8 @@ public:
 // Formats a file for --config: given settings as values, the others as comments. A given setting
 // without effect becomes a comment that says so.
 std::string print_yaml(const Settings& settings, const OptionTable& table);
+// Formats a file for --config with the given settings alone, each with its origin as a comment.
+std::string print_given(const Settings& settings, const OptionTable& table);
 // Formats {"name": {"value": ..., "origin": ..., "given": true}, ...}: every served setting, and
 // accepted ones that were given, with "has_effect": false.
 std::string print_json(const Settings& settings, const OptionTable& table);

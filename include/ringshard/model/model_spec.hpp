@@ -78,8 +78,7 @@ struct ModelSpec {
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;
-    std::optional<AdapterSpec> head_adapter{};  // of the output layer
-    std::vector<OwnModules> own_modules{};      // of each of BlockSpec::joint, or empty
+    std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
 
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
     bool has_states() const;  // of gated delta nets
@@ -102,9 +101,13 @@ struct ModelSpec {
     void resize(int64_t rows);
 };
 
-Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);
+Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json,
+                                    const std::string& overrides = {});
 // read_model_spec() in two steps, so that a job reads the file once.
 Expected<std::string> read_config_json(const std::filesystem::path& config_json);
+// Returns the text of config.json with the fields of `overrides`, a JSON mapping; empty: as it is.
+Expected<std::string> override_config(const std::filesystem::path& config_json,
+                                      const std::string& text, const std::string& overrides);
 Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
                                      const std::string& text);
 

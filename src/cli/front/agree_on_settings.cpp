@@ -16,7 +16,7 @@ comm::Agreed<AgreedSettings> agree_on_settings(const comm::Group& world,
     json message;
     if (world.is_root()) {
         const config::Resolution resolution = config::resolve(table, invocation.flags, environment);
-        message["settings"] = resolution.settings.to_text();
+        message["settings"] = resolution.settings.on_ranks(world.size(), table).to_text();
         message["notes"] = resolution.notes;
         if (!resolution.problems.empty()) {
             const Failure failure = config::summary(resolution.problems);

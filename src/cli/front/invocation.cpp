@@ -18,6 +18,17 @@ bool is_other_method(const std::string& word) {
     return std::ranges::find(methods, word) != methods.end();
 }
 
+// Returns true if the flags name a dataset by a setting, in place of a path.
+bool names_dataset(const std::vector<std::string>& flags) {
+    static constexpr std::array names{"--dataset_name", "--datasets", "--dataset_mixture",
+                                      "--config", "--from_shell"};
+    return std::ranges::any_of(flags, [](const std::string& flag) {
+        return std::ranges::any_of(names, [&](const char* name) {
+            return flag == name || flag.starts_with(std::string(name) + "=");
+        });
+    });
+}
+
 Failure no_command(const std::string& word) {
     if (is_other_method(word))
         return {ExitCode::usage,
@@ -48,6 +59,10 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
                                       !invocation.flags.front().starts_with("-");
         if (names_checkpoint) invocation.flags.insert(invocation.flags.begin(), "--checkpoint");
         if (find_command(invocation.command) == nullptr) return no_command(invocation.command);
+        if (invocation.command == "inspect" && names_dataset(invocation.flags)) {
+            invocation.command = "inspect_rows";  // the engine reads files of rows
+            std::ranges::replace(invocation.flags, "--rows", "--inspect_rows");
+        }
     }
     for (auto flag = invocation.flags.begin(); flag != invocation.flags.end(); ++flag) {
         const bool is_help = *flag == "--help" || *flag == "-h" || flag->starts_with("--help=");

@@ -56,14 +56,19 @@ void add_checkpoint_options(OptionTable& table) {
     group.accept("overwrite_output_dir", Shape::boolean, "false",
                  "resume_from_checkpoint says what happens");
     group.refuse("save_safetensors", Shape::boolean, "true", "models are written as safetensors");
-    const std::string hub = "nothing is sent over a network; push the folder in output_dir by hand";
-    group.refuse("push_to_hub", Shape::boolean, "false", hub);
-    group.refuse("hub_token", Shape::word, "null", hub);
-    group.refuse("hub_private_repo", Shape::boolean, "null", hub);
-    group.refuse("hub_model_id", Shape::word, "null", hub);
-    group.refuse("hub_strategy", Shape::word, "every_save", hub);
-    group.refuse("hub_always_push", Shape::boolean, "false", hub);
-    group.refuse("hub_revision", Shape::word, "null", hub);
+    group.serve("push_to_hub", &CheckpointSettings::push_to_hub,
+                "Print the command that uploads output_dir to the Hugging Face hub when the run "
+                "is complete; the program itself sends nothing.");
+    group.serve("hub_model_id", &CheckpointSettings::hub_model_id,
+                "Repository of the model on the hub, as user/name, for the model card and for the "
+                "command of push_to_hub; null: the name of output_dir.");
+    group.serve("hub_revision", &CheckpointSettings::hub_revision,
+                "Branch of the repository, for the command of push_to_hub.");
+    group.serve("hub_private_repo", &CheckpointSettings::hub_private_repo,
+                "The command of push_to_hub makes a new repository private.");
+    group.accept_all({{"hub_strategy", Shape::word}, {"hub_always_push", Shape::boolean}},
+                     "output_dir is uploaded once, when the run is complete");
+    group.accept("hub_token", Shape::word, "null", "`hf auth login` holds the token");
 }
 
 }  // namespace ringshard::config

@@ -15,11 +15,11 @@ void add_data_options(OptionTable& table) {
     group.serve("dataset_test_split", &DataSettings::dataset_test_split,
                 "Split to evaluate on; may be a slice, too.");
     group.serve("eval_dataset_name", &DataSettings::eval_dataset_name,
-                "A dataset of its own to evaluate on; or several as a mapping, {\"easy\": "
-                "\"easy.jsonl\", \"hard\": \"hard.jsonl\"}, with metrics eval_<name>_loss.");
+                "A dataset of its own to evaluate on.");
     group.serve_json("datasets", &DataSettings::datasets,
                      "A mixture: list of {path, name, data_files, split, columns, column_map, "
-                     "role_key, content_key, roles, fraction, weight, epochs}.");
+                     "role_key, content_key, roles, row_template, template_variables, fraction, "
+                     "weight, epochs}.");
     group
         .serve("mixture_stopping_strategy", &DataSettings::mixture_stopping_strategy,
                "A mixture with weights ends when its first dataset is used up, or when all are.")
@@ -29,9 +29,36 @@ void add_data_options(OptionTable& table) {
                "Weights of a mixture's datasets: their sizes to the power 1 / temperature.")
         .shapes_loss_if_set()
         .above(0);
+    group
+        .serve("mixture_seed", &DataSettings::mixture_seed,
+               "Shuffle each dataset of a mixture before a part of it is taken, and all of them "
+               "together, with this seed, which also splits off test_split_size; null: in order.")
+        .shapes_loss_if_set()
+        .at_least(0);
+    group.block("dataset_mixture",
+                "A mixture as the YAML files of alignment-handbook and open-r1 have it: datasets "
+                "with id, config, split, columns and weight, seed, test_split_size.",
+                {}, {{"seed", "mixture_seed"}});
+    group
+        .serve("system_prompt", &DataSettings::system_prompt,
+               "The system message of conversations that have none.")
+        .shapes_loss_if_set();
+    group.alias("system", "system_prompt");
     group.serve_json("column_map", &DataSettings::column_map,
                      "Columns by other names: {\"prompt\": \"instruction\"} takes instruction as "
                      "prompt.");
+    group
+        .serve("row_template", &DataSettings::row_template,
+               "Make rows by Jinja from their columns: a mapping such as {\"prompt\": "
+               "\"{{question}}\", \"completion\": \" {{answer}}\"}, one template that renders "
+               "JSON, or a file with either.")
+        .shapes_loss_if_set()
+        .shape = Shape::json;
+    group
+        .serve_json("template_variables", &DataSettings::template_variables,
+                    "Values for names in row_template, and for {{NAME}} in the data.",
+                    KeyOrder::of_text)
+        .shapes_loss_if_set();
     group.serve("sample_by", &DataSettings::sample_by,
                 "Rows of .txt files: lines, or whole files.");
     group.serve(
@@ -39,9 +66,8 @@ void add_data_options(OptionTable& table) {
         "Take the text of rows with images, audio or video, and count the parts left aside.");
     group
         .serve("test_split_size", &DataSettings::test_split_size,
-               "Share of the data that is split off for evaluation; from 1 on: a number of rows.")
-        .above(0)
-        .at_most(1e15);
+               "Share of the data that is split off for evaluation; 1 and more: a number of rows.")
+        .above(0);
     group.serve("dataset_text_field", &DataSettings::dataset_text_field, "Column with plain text.");
     group
         .serve("max_length", &DataSettings::max_length,
@@ -51,7 +77,7 @@ void add_data_options(OptionTable& table) {
         .at_most(1 << 30);
     group
         .serve("truncation_mode", &DataSettings::truncation_mode,
-               "Which end of a row that is too long is kept.")
+               "Which end of a row that is too long is kept, or drop, which leaves such rows out.")
         .shapes_loss();
     group
         .serve("shuffle_dataset", &DataSettings::shuffle_dataset,
@@ -70,6 +96,8 @@ void add_data_options(OptionTable& table) {
             "packing_strategy", &DataSettings::packing_strategy,
             "bfd cuts rows that are too long, bfd_split splits them into documents, wrapped cuts "
             "one stream.")
+        .takes({"ffd"}, "bfd",
+               "bfd, which took the place of ffd in TRL, packs the same documents into as few rows")
         .shapes_loss();
     group
         .serve("packing_scope", &DataSettings::packing_scope,
@@ -115,6 +143,11 @@ void add_data_options(OptionTable& table) {
         .at_least(0);
     group.serve("strict_length", &DataSettings::strict_length,
                 "Refuse documents longer than the model's max_position_embeddings, not only warn.");
+    group
+        .serve("inspect_rows", &DataSettings::inspect_rows,
+               "For inspect --dataset_name: rows of each dataset to show before and after "
+               "row_template.")
+        .at_least(1);
     group.serve("data_cache_dir", &DataSettings::data_cache_dir,
                 "Folder for prepared data that all nodes see; default: HF_HOME/ringshard.");
     group.block("dataset_kwargs", "Settings of the preparation as JSON.");

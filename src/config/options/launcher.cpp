@@ -51,7 +51,9 @@ void add_launcher_options(OptionTable& table) {
                       {"command_file", Shape::word},
                       {"commands", Shape::list}},
                      "it concerns TPUs");
-    group.refuse("dynamo_backend", Shape::word, "no", "there is no graph to compile; leave it out");
+    group.accept("dynamo_backend", Shape::word, "no", "there is no graph to compile");
+    group.accept_all({{"ray_scope", Shape::word}, {"use_ray", Shape::boolean}},
+                     "SLURM or mpirun starts the ranks");
     group.block("dynamo_config", "torch.compile settings of Accelerate.", "dynamo_");
     for (const auto* name : {"dynamo_mode", "dynamo_use_fullgraph", "dynamo_use_dynamic",
                              "dynamo_use_regional_compilation"})
@@ -60,6 +62,7 @@ void add_launcher_options(OptionTable& table) {
                  "Megatron-LM is another program; use FSDP or DEEPSPEED");
     group.refuse("module", Shape::boolean, "false", "there is no Python script to start");
     group.refuse("no_python", Shape::boolean, "false", "there is no Python script to start");
+    group.refuse("env", Shape::json, "null", "environment variables belong into the batch script");
     group.block("megatron_lm_config", "Settings of Megatron-LM.", "megatron_lm_");
     group.block("fp8_config", "Settings of FP8 training.", "fp8_", {{"fp8_format", "fp8_format"}});
 }

@@ -18,10 +18,10 @@ void add_logging_options(OptionTable& table) {
         .serve("report_to", &LoggingSettings::report_to,
                "Further places for metrics: none, tensorboard, wandb, mlflow, trackio or all. They "
                "are written into output_dir, in the trackers' own formats and without a network.")
-        .but_not({"comet_ml", "comet", "clearml", "swanlab", "neptune", "dagshub", "dvclive",
-                  "flyte", "codecarbon", "azure_ml"},
-                 "no files of this tracker are written; metrics are in output_dir/metrics.jsonl, "
-                 "and in further formats with report_to tensorboard, wandb, mlflow or trackio");
+        .keeps_words({"none", "all", "tensorboard", "wandb", "mlflow", "trackio"},
+                     "no files of this tracker are written; metrics are in "
+                     "output_dir/metrics.jsonl, and in further formats with report_to tensorboard, "
+                     "wandb, mlflow or trackio");
     group.serve("project", &LoggingSettings::project,
                 "Project or experiment of the trackers; by default the one that WANDB_PROJECT, "
                 "MLFLOW_EXPERIMENT_NAME or TRACKIO_PROJECT names, else huggingface.");
@@ -60,10 +60,10 @@ void add_logging_options(OptionTable& table) {
                       {"log_level_replica", Shape::word},
                       {"log_on_each_node", Shape::boolean}},
                      one_voice);
-    const std::string trackio =
-        "nothing is sent to a network; report_to trackio writes Trackio's database";
-    for (const auto* name : {"trackio_space_id", "trackio_bucket_id", "trackio_static_space_id"})
-        group.refuse(name, Shape::word, "null", trackio);
+    group.accept_all({{"trackio_space_id", Shape::word},
+                      {"trackio_bucket_id", Shape::word},
+                      {"trackio_static_space_id", Shape::word}},
+                     "nothing is sent to a network; report_to trackio writes Trackio's database");
 }
 
 }  // namespace ringshard::config

@@ -19,6 +19,27 @@ void add_model_options(OptionTable& table) {
         "chat_template_path", &ModelSettings::chat_template_path,
         "A .jinja file, or the folder of a tokenizer whose chat template is taken, with its "
         "added tokens and its end of a sequence.");
+    group.serve("chat_template", &ModelSettings::chat_template,
+                "The chat template itself, as Jinja, in the place of the tokenizer's own.");
+    group
+        .serve_json("config_overrides", &ModelSettings::config_overrides,
+                    "Fields of config.json in the place of the model's own, such as "
+                    "{\"rms_norm_eps\": 1e-6}, also in the config.json of the result; "
+                    "model_init_kwargs may hold them under their own names.",
+                    KeyOrder::of_text)
+        .shapes_loss_if_set();
+    group
+        .serve_json("rope_parameters", &ModelSettings::rope_parameters,
+                    "The field rope_parameters of config.json, in the place of the model's own, "
+                    "such as {\"rope_type\": \"yarn\", \"factor\": 4.0, "
+                    "\"original_max_position_embeddings\": 32768}.",
+                    KeyOrder::of_text)
+        .shapes_loss_if_set();
+    group
+        .serve("max_position_embeddings", &ModelSettings::max_position_embeddings,
+               "The field max_position_embeddings of config.json, in the place of the model's own.")
+        .at_least(1)
+        .shapes_loss_if_set();
     group
         .serve("eos_token", &ModelSettings::eos_token,
                "Token that ends a text, if it is not the tokenizer's own.")
@@ -50,8 +71,11 @@ void add_model_options(OptionTable& table) {
                 "good checkpoint is taken.");
     group.serve("max_shard_size", &ModelSettings::max_shard_size,
                 "For export: the most bytes of weights in one file, as 5GB or 200MB.");
-    group.block("model_init_kwargs", "Settings of the model as JSON, under their usual names.", {},
-                {{"revision", "model_revision"}});
+    group
+        .block("model_init_kwargs",
+               "Settings of the model as JSON, under their usual names, and fields of config.json.",
+               {}, {{"revision", "model_revision"}})
+        .collects = "config_overrides";
 
     group.older("torch_dtype", "dtype");
 

@@ -39,8 +39,9 @@ void add_parallel_options(OptionTable& table) {
                "Number of ranks that a profile was written for; MPI has the actual number.")
         .at_least(-1);
     group.serve("strict_launch", &ParallelSettings::strict_launch,
-                "Refuse a num_processes that differs from the number of ranks; by default a "
-                "warning says so.");
+                "Refuse a num_processes that differs from the number of ranks, and values of other "
+                "programs in whose place another is taken (optim paged_adamw_8bit, tp_size, fp16, "
+                "load_in_8bit); by default a line at the start says so.");
     group.serve("reduce_dtype", &ParallelSettings::reduce_dtype,
                 "Type in which gradients are summed over ranks.");
     group
@@ -63,11 +64,15 @@ void add_parallel_options(OptionTable& table) {
     group.alias("use_deepspeed", "distributed_type", Shape::boolean,
                 {{"true", "DEEPSPEED"}, {"false", ""}});
 
-    group.refuse("tp_size", Shape::integer, "1",
-                 "tensor parallelism is not served; weights are sharded over ranks by the profile, "
-                 "sequences by "
-                 "cp_size and sp_size");
+    const std::string shards =
+        "these ranks shard the model (dp_shard_size, FSDP if no profile says otherwise): the same "
+        "numbers, with rows of their own, so a step has as many times more rows at equal "
+        "gradient_accumulation_steps; sp_size or cp_size lets ranks share a row";
+    group.replace("tp_size", Shape::integer, "1", shards).also_harmless({"0"});
+    group.replace("pp_size", Shape::integer, "1", shards).also_harmless({"0"});
     group.alias("parallelism_config_tp_size", "tp_size", Shape::integer);
+    group.alias("parallelism_config_pp_size", "pp_size", Shape::integer);
+    group.accept("tp_plan", Shape::word, "null", "ranks shard the model, and none splits a layer");
     const std::string own = "ring and Ulysses attention are built in";
     group.accept("cp_backend", Shape::word, "torch", own);
     group.accept("sp_backend", Shape::word, "deepspeed", own);

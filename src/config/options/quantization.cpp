@@ -24,9 +24,10 @@ void add_quantization_options(OptionTable& table) {
         .shapes_loss_if_set();
     group.accept("bnb_4bit_quant_storage", Shape::word, "null",
                  "codes are held, cut and sent as bytes; another type changes no number");
-    group.refuse("load_in_8bit", Shape::boolean, "false",
-                 "products of 8-bit integers are not served; give load_in_4bit, or leave it out "
-                 "for bf16 or fp32 weights");
+    group.replace("load_in_8bit", Shape::boolean, "false",
+                  "the frozen model is held in the type of the computation (mixed_precision), "
+                  "2 bytes a weight in bf16 where 8 bits take 1; load_in_4bit true holds it in "
+                  "NF4, half a byte");
     group.refuse("quantization_config", Shape::json, "null",
                  "give load_in_4bit, bnb_4bit_quant_type and use_bnb_nested_quant in its place");
 }

@@ -6,7 +6,10 @@ namespace ringshard::config {
 void add_run_options(OptionTable& table) {
     OptionGroup group(table, "Run", &Config::run);
     group.serve("output_dir", &RunSettings::output_dir, "Folder for all files of a run.");
-    group.block("config", "A YAML file of settings under the names of this list.");
+    group.block("config",
+                "A YAML file of settings under the names of this list; or a recipe of axolotl, "
+                "LLaMA-Factory, ms-swift or NeMo Automodel.");
+    group.block("from_shell", "A shell script with a command of ms-swift, whose flags are taken.");
     group.serve("run_name", &RunSettings::run_name,
                 "Name of the run, for run.json and its reports.");
     group.serve("device", &RunSettings::device,
@@ -42,9 +45,6 @@ void add_run_options(OptionTable& table) {
             "step took before, and ten minutes at least; 0: never.")
         .at_least(0);
 
-    group.serve_json("env", &RunSettings::env,
-                     "Variables of the environment as a mapping, as in TRL's files: for LibTorch, "
-                     "NCCL, the HF cache and others that are read after the settings.");
     group.serve("dry_run", &RunSettings::dry_run,
                 "Look through settings, data, model and plan, and end before anything is trained.");
     group.serve("measure", &RunSettings::measure,

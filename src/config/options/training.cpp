@@ -63,26 +63,13 @@ void add_training_options(OptionTable& table) {
     group.serve("optim", &TrainingSettings::optim, "Optimizer.")
         .shapes_loss()
         .but_not({"adamw_hf",
-                  "adamw_torch_xla",
-                  "adamw_torch_npu_fused",
-                  "adamw_apex_fused",
                   "adafactor",
-                  "adamw_anyprecision",
-                  "adamw_torch_4bit",
-                  "adamw_torch_8bit",
                   "ademamix",
                   "sgd",
                   "adagrad",
-                  "adamw_bnb_8bit",
-                  "adamw_8bit",
                   "ademamix_8bit",
-                  "lion_8bit",
-                  "paged_adamw_32bit",
-                  "paged_adamw_8bit",
                   "paged_ademamix_32bit",
                   "paged_ademamix_8bit",
-                  "paged_lion_32bit",
-                  "paged_lion_8bit",
                   "rmsprop",
                   "rmsprop_bnb",
                   "rmsprop_bnb_8bit",
@@ -103,12 +90,35 @@ void add_training_options(OptionTable& table) {
                   "apollo_adamw_layerwise",
                   "stable_adamw",
                   "muon",
-                  "flash_adamw",
                   "flash_adam",
                   "flash_sgd",
-                  "flash_sgdw",
-                  "flash_lion"},
-                 "use adamw_torch or lion_32bit");
+                  "flash_sgdw"},
+                 "use adamw_torch or lion_32bit")
+        .takes(
+            {"adamw_torch_8bit", "adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", "flash_adamw"},
+            "adamw_torch",
+            "AdamW keeps its moments in fp32, 8 bytes a parameter where 8 bits take 2; "
+            "optimizer_state_dtype bf16 takes 4, and offload_optimizer_device none on the "
+            "device")
+        .takes({"adamw_torch_4bit"}, "adamw_torch",
+               "AdamW keeps its moments in fp32, 8 bytes a parameter where 4 bits take 1; "
+               "optimizer_state_dtype bf16 takes 4, and offload_optimizer_device none on the "
+               "device")
+        .takes({"paged_adamw", "paged_adamw_32bit"}, "adamw_torch",
+               "it is AdamW, 8 bytes a parameter, whose pages bitsandbytes moves to the host when "
+               "memory is short; offload_optimizer_device moves all of it, optimizer_state_dtype "
+               "bf16 takes 4 bytes")
+        .takes({"adamw_anyprecision"}, "adamw_torch",
+               "AdamW keeps its moments in fp32, 8 bytes a parameter; optimizer_state_dtype bf16 "
+               "takes 4")
+        .takes({"adamw_apex_fused", "adamw_torch_xla", "adamw_torch_npu_fused"}, "adamw_torch",
+               "it is AdamW in another program's kernel")
+        .takes({"lion_8bit", "paged_lion_8bit", "flash_lion"}, "lion_32bit",
+               "Lion keeps its moment in fp32, 4 bytes a parameter where 8 bits take 1; "
+               "optimizer_state_dtype bf16 takes 2")
+        .takes({"paged_lion_32bit"}, "lion_32bit",
+               "it is Lion, 4 bytes a parameter, whose pages bitsandbytes moves to the host when "
+               "memory is short; offload_optimizer_device moves all of it");
     group
         .serve("weight_decay", &TrainingSettings::weight_decay,
                "Decoupled weight decay of matrices; biases and norms have none.")
@@ -173,8 +183,8 @@ void add_training_options(OptionTable& table) {
 
     group.accept("use_liger_kernel", Shape::boolean, "false",
                  "the built-in operations are always fused");
-    group.accept("liger_kernel_config", Shape::json, "null",
-                 "the built-in operations are always fused");
+    group.accept_all({{"liger_kernel_config", Shape::json}, {"use_kernels", Shape::boolean}},
+                     "the built-in operations are always fused");
     group.accept("torch_empty_cache_steps", Shape::integer, "null",
                  "memory is planned, not collected");
     group.accept("do_train", Shape::boolean, "false", "training is what this command does");
@@ -231,16 +241,15 @@ void add_fp8_options(PrecisionGroup& group) {
                  "weights whose sizes are no multiples of 16 have products in bf16");
     group.accept("fp8_enable_fsdp_float8_all_gather", Shape::boolean, "true",
                  "weights are gathered in bf16");
-    group.accept("fp8_use_autocast_during_eval", Shape::boolean, "true",
-                 "evaluation computes as training does");
+    group.refuse("fp8_use_autocast_during_eval", Shape::boolean, "true",
+                 "evaluation computes as training does; leave it out");
     group.refuse("fp8_interval", Shape::integer, "1",
                  "scales are found anew for every step; give 1, or leave it out");
     group
         .refuse("fp8_override_linear_precision", Shape::word, "false,false,true",
                 "y and the gradient of x are products in FP8, and gradients of weights in bf16; "
                 "give false,false,true, or leave it out")
-        .also_harmless({"[false,false,true]", "false,false,false", "[false,false,false]",
-                        "(false, false, false)", "(false,false,false)", "(false, false, true)"});
+        .also_harmless({"[false,false,true]", "false,false,false", "[false,false,false]"});
     group.refuse("fp8_use_mxfp8_block_scaling", Shape::boolean, "false",
                  "a scale is one of a row or of a tensor; leave it out");
 }
@@ -254,7 +263,9 @@ void add_precision_options(OptionTable& table) {
             "mixed_precision", &TrainingSettings::mixed_precision,
             "Type of the computation: bf16, no for fp32, or fp8: bf16 with products of the blocks' "
             "linear layers in FP8. Master weights and moments are fp32.")
-        .but_not({"fp16"}, "fp16 needs loss scaling, which is not served; use bf16");
+        .takes({"fp16"}, "bf16",
+               "the run computes in bf16, which needs no loss scaling; its numbers have 8 bits of "
+               "mantissa where fp16 has 11");
     group
         .serve(
             "residual_dtype", &TrainingSettings::residual_dtype,
@@ -283,8 +294,7 @@ void add_precision_options(OptionTable& table) {
                 "for small models, whose work is over before more of it is given. Takes the memory "
                 "of a batch's activations for good.");
 
-    group.alias("bf16", "mixed_precision", Shape::boolean,
-                {{"true", "bf16"}, {"false", "no"}, {"auto", "bf16"}});  // every device has it
+    group.alias("bf16", "mixed_precision", Shape::boolean, {{"true", "bf16"}, {"false", "no"}});
     group.alias("fp8", "mixed_precision", Shape::boolean, {{"true", "fp8"}, {"false", "bf16"}});
     group.alias("activation_checkpointing", "gradient_checkpointing", Shape::boolean);
     group.alias("fsdp_activation_checkpointing", "gradient_checkpointing", Shape::boolean);
@@ -301,13 +311,12 @@ void add_precision_options(OptionTable& table) {
     const std::string evaluation = "evaluation computes in the type of training";
     group.accept("bf16_full_eval", Shape::boolean, "false", evaluation);
     group.accept("downcast_bf16", Shape::word, "no", "it concerns TPUs");
-    const std::string no_fp16 = "fp16 needs loss scaling, which is not served; use bf16";
-    group.refuse("fp16", Shape::boolean, "false", no_fp16).also_harmless({"null"});
-    group.refuse("fp16_full_eval", Shape::boolean, "false", no_fp16);
-    group.refuse("torch_compile", Shape::boolean, "false",
-                 "there is no graph to compile: the operations are compiled into the program");
-    group.refuse("torch_compile_backend", Shape::word, "null", "there is no graph to compile");
-    group.refuse("torch_compile_mode", Shape::word, "null", "there is no graph to compile");
+    group.alias("fp16", "mixed_precision", Shape::boolean, {{"true", "fp16"}, {"false", ""}});
+    group.accept("fp16_full_eval", Shape::boolean, "false", evaluation);
+    group.accept_all({{"torch_compile", Shape::boolean},
+                      {"torch_compile_backend", Shape::word},
+                      {"torch_compile_mode", Shape::word}},
+                     "there is no graph to compile: the operations are compiled into the program");
 }
 
 }  // namespace ringshard::config

@@ -294,7 +294,7 @@ Expected<PlannedModel> find_model(const PlanContext& context) {
         hub.model_folder(args.model_name_or_path, args.model_revision, "model_name_or_path");
     if (!folder) return folder.failure();
     if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
-    auto spec = model::read_model_spec(folder.value() / "config.json");
+    auto spec = model::read_model_spec(folder.value() / "config.json", args.overrides());
     if (!spec) return spec.failure();
     if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value()))
         return *failure;
@@ -322,8 +322,9 @@ int run_plan(const PlanContext& given) {
     const auto model = find_model(given);
     if (!model) return report_failure(model.failure());
     const auto& [spec, passed_bytes] = model.value();
+    const config::Settings planned = given.settings.on_ranks(args.world, config::OptionTable());
     if (!args.suggests) {
-        const auto layout = choose_layout(given.settings, spec, args);
+        const auto layout = choose_layout(planned, spec, args);
         if (!layout) return report_failure(layout.failure());
     }
     // Last, since this host is measured for it, which takes seconds.
@@ -332,9 +333,8 @@ int run_plan(const PlanContext& given) {
     if (const auto failure = check_fp8(given.settings.values.training, spec, device.value()))
         return report_failure(*failure);
     if (!device.value().is_host)
-        if (const auto failure = check_for_gpus(given.settings)) return report_failure(*failure);
-    const config::Settings settings =
-        device.value().is_host ? given.settings : given.settings.on_gpus();
+        if (const auto failure = check_for_gpus(planned)) return report_failure(*failure);
+    const config::Settings settings = device.value().is_host ? planned : planned.on_gpus();
     const PlanContext context{settings, given.environment, args};
     const auto gemms = open_gemms(context.settings, device.value());
     if (!gemms) return report_failure(gemms.failure());

@@ -41,7 +41,9 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
                        bool is_adapter) {
     const Source model(config.model.model_name_or_path);
     const Source data(config.data.dataset_name);
-    const std::string name = Source(std::filesystem::absolute(config.run.output_dir)).name;
+    const std::string& id = config.checkpoint.hub_model_id;
+    const std::string name =
+        id.empty() ? Source(std::filesystem::absolute(config.run.output_dir)).name : id;
     std::string card = "---\n";
     if (model.is_on_hub) card += format_text("base_model: {}\n", quoted(model.name));
     if (data.is_on_hub) card += format_text("datasets:\n- {}\n", quoted(data.name));

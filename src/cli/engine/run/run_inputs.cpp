@@ -45,7 +45,10 @@ std::optional<Failure> settle_routers(const config::Settings& settings, model::M
 Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
                                       const std::string& text, const mesh::MeshShape& shape,
                                       const config::Settings& settings) {
-    auto spec = model::parse_model_spec(config_json, text);
+    const auto config =
+        model::override_config(config_json, text, settings.values.model.overrides());
+    if (!config) return config.failure();
+    auto spec = model::parse_model_spec(config_json, config.value());
     if (!spec) return spec;
     if (const auto failure = settle_routers(settings, spec.value())) return *failure;
     if (const auto failure = check_policies(settings, spec.value())) return *failure;

@@ -11,12 +11,18 @@ namespace ringshard::cli {
 int print_config(const Invocation& invocation, const Environment& environment) {
     std::vector<std::string> flags = invocation.flags;
     const bool as_json = std::erase(flags, "--json") > 0;
+    const bool is_import = std::ranges::any_of(flags, [](const std::string& flag) {
+        return flag == "--from" || flag.starts_with("--from=") || flag.starts_with("--from_shell");
+    });
+    for (std::string& flag : flags)
+        if (flag == "--from" || flag.starts_with("--from=")) flag = "--config" + flag.substr(6);
     const config::OptionTable table;
     const config::Resolution resolution = config::resolve(table, flags, environment);
     if (!resolution.problems.empty()) return report_failure(config::summary(resolution.problems));
     for (const std::string& note : resolution.notes) std::cerr << "note: " << note << '\n';
-    std::cout << (as_json ? config::print_json(resolution.settings, table) + "\n"
-                          : config::print_yaml(resolution.settings, table));
+    std::cout << (as_json     ? config::print_json(resolution.settings, table) + "\n"
+                  : is_import ? config::print_given(resolution.settings, table)
+                              : config::print_yaml(resolution.settings, table));
     return number(ExitCode::done);
 }
 

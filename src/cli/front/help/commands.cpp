@@ -79,7 +79,9 @@ Command doctor() {
 Command inspect() {
     return {"inspect",
             "look into prepared rows, a checkpoint, a run or a model",
-            {"inspect PATH [--rows N] [--first N] [--full] [--json]"},
+            {"inspect PATH [--rows N] [--first N] [--full] [--json]",
+             "inspect --dataset_name DATA [--row_template TEMPLATE] [--rows N]"},
+            "With a dataset it shows rows before and after column_map and row_template. "
             "Checkpoints are looked through to the last byte; 65 if none of a run is good.",
             TakesSettings::no,
             {{"--rows", "N", "How many rows."},
@@ -175,8 +177,9 @@ Command init() {
 Command config() {
     return {"config",
             "show the resolved settings and where each of them comes from",
-            {"config --setting value ..."},
-            "The output can be given to --config.",
+            {"config --setting value ...", "config --from FILE", "config --from_shell FILE"},
+            "The output can be given to --config. --from reads a recipe of axolotl, LLaMA-Factory, "
+            "ms-swift or NeMo Automodel and prints the settings that it becomes.",
             TakesSettings::yes,
             {{"--json", "", "For machines."}},
             {"config", "profile"}};

@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "resolver.hpp"
+#include "ringshard/base/parse_json.hpp"
+#include "value_text.hpp"
+
+// Blocks whose members need more than their names.
+namespace ringshard::config {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+// A value of a file as JSON: Python's True and None, too, and a text that is nothing else.
+ordered_json json_of(const std::string& text) {
+    if (text == "True" || text == "False") return text == "True";
+    if (text == "None") return nullptr;
+    auto parsed = parse_json<ordered_json>(text);
+    return parsed ? std::move(parsed.value()) : ordered_json(text);
+}
+
+void rename(ordered_json& entry, const char* theirs, const char* ours) {
+    if (!entry.contains(theirs)) return;
+    entry[ours] = entry[theirs];
+    entry.erase(theirs);
+}
+
+}  // namespace
+
+bool Resolver::is_collected(const Statement& statement, const std::string& name) const {
+    const Block* block = table_.find_block(statement.block);
+    return block != nullptr && !block->collects.empty() && table_.find(name) == nullptr &&
+           table_.find_alias(name) == nullptr && table_.find_block(name) == nullptr;
+}
+
+// Adds a member to the mapping that the block's source gives.
+void Resolver::collect(const Statement& statement) {
+    const Option* option = table_.find(table_.find_block(statement.block)->collects);
+    const auto same_source = [&](const Assignment& assignment) {
+        return assignment.option == option && assignment.statement.block == statement.block &&
+               strength(assignment) == statement.origin.strength;
+    };
+    const auto found = std::ranges::find_if(assignments_, same_source);
+    ordered_json mapping = ordered_json::object();
+    if (found != assignments_.end()) mapping = json_of(found->text);
+    mapping[statement.name] = json_of(statement.text);
+    if (found == assignments_.end())
+        assignments_.push_back({option, mapping.dump(), statement});
+    else
+        found->text = mapping.dump();
+}
+
+// Takes the list of a dataset_mixture. The entries of alignment-handbook and open-r1 have id and
+// config, and their weight is the share of the dataset that is drawn, as epochs has it here; they
+// shuffle with the seed, 0 by default.
+void Resolver::take_mixture(const Statement& statement) {
+    const Option& datasets = *table_.find("datasets");
+    ordered_json list = json_of(statement.text);
+    bool has_ids = false;
+    bool has_weights = false;
+    for (ordered_json& entry : list) {
+        if (!entry.is_object() || !entry.contains("id")) continue;
+        has_ids = true;
+        rename(entry, "id", "path");
+        rename(entry, "config", "name");
+        rename(entry, "weight", "epochs");
+        has_weights = has_weights || (entry.contains("epochs") && !entry["epochs"].is_null());
+    }
+    assign(datasets, list.dump(), statement);
+    if (!has_ids) return;
+    Statement usual = statement;
+    usual.name = "dataset_mixture.seed";
+    usual.text = "0";
+    usual.origin.strength = Strength::builtin;
+    assign(*table_.find("mixture_seed"), "0", usual);
+}
+
+}  // namespace ringshard::config
