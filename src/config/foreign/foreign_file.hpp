@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "../statement.hpp"
+
+namespace ringshard::config {
+
+// A recipe of another trainer: a YAML or JSON file, or the command line in a shell script.
+struct ForeignFile {
+    std::string name;
+    nlohmann::ordered_json content = nlohmann::ordered_json::object();
+    std::map<std::string, int> lines{};  // by path, as optimizer.lr
+
+    // Returns "recipe.yaml:12, optimizer.lr".
+    std::string place(const std::string& path) const;
+};
+
+// Reads YAML, of which JSON is a part. `text` is a mapping, which the caller has checked.
+ForeignFile read_foreign_yaml(const std::string& text, const std::string& name);
+
+// Reads the last command of a trainer in a shell script: its flags are the content, and the first
+// words of the command are the content of "command". Variables of the script are replaced; loops
+// and conditions are not followed.
+ForeignFile read_foreign_shell(const std::string& script, const std::string& name,
+                               Problems& problems);
+
+}  // namespace ringshard::config

@@ -1,0 +1,244 @@
+#include "swift_data.hpp"
+
+#include <algorithm>
+
+#include "../value_text.hpp"
+#include "reasons.hpp"
+
+namespace ringshard::config {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+// Makes a conversation of the columns that ms-swift recognises: messages or conversations, or a
+// question (query, instruction with input, ...) and its answer, with system and history.
+const std::string conversation_template =
+    "{% set said = messages if messages is defined else (conversations if conversations is defined "
+    "else (conversation if conversation is defined else none)) %}"
+    "{% set told = system if system is defined and system else (system_prompt if system_prompt is "
+    "defined and system_prompt else '') %}"
+    "{\"messages\": [{% if told %}{\"role\": \"system\", \"content\": {{ told | tojson }}}, {% "
+    "endif "
+    "%}"
+    "{% if said %}"
+    "{% for message in said %}{{ message | tojson }}{{ '' if loop.last else ', ' }}{% endfor %}"
+    "{% else %}"
+    "{% set asked = query if query is defined else (prompt if prompt is defined else "
+    "((instruction ~ ('\\n' ~ input if input is defined and input else '')) if instruction is "
+    "defined "
+    "else (input if input is defined else (question if question is defined else (problem if "
+    "problem "
+    "is defined else raise_exception('the row has no messages, query, prompt, instruction, input, "
+    "question or problem')))))) %}"
+    "{% set answered = response if response is defined else (answer if answer is defined else "
+    "(output if output is defined else (target if target is defined else (solution if solution is "
+    "defined else (completion if completion is defined else raise_exception('the row has no "
+    "response, answer, output, target, solution or completion')))))) %}"
+    "{% for turn in (history if history is defined and history else []) %}"
+    "{\"role\": \"user\", \"content\": {{ turn[0] | tojson }}}, {\"role\": \"assistant\", "
+    "\"content\": {{ turn[1] | tojson }}}, {% endfor %}"
+    "{\"role\": \"user\", \"content\": {{ asked | tojson }}}, {\"role\": \"assistant\", "
+    "\"content\": {{ answered | tojson }}}"
+    "{% endif %}]"
+    "{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
+
+class SwiftData {
+public:
+    explicit SwiftData(ForeignImport& import) : import_(import) {}
+
+    void read() {
+        ordered_json sources = ordered_json::array();
+        for (const std::string& name : names("dataset")) sources.push_back(source_of(name));
+        weigh(sources);
+        if (!sources.empty()) import_.set("dataset", "datasets", sources);
+        if (draws_rows_)
+            import_.note("dataset",
+                         "#N is the first N rows of a dataset; ms-swift draws N of them, "
+                         "and some more than once where there are fewer");
+        if (import_.has("dataset")) import_.set("dataset", "row_template", conversation_template);
+        read_variables();
+        read_evaluation();
+    }
+
+private:
+    std::vector<std::string> names(const std::string& key) const {
+        std::vector<std::string> list;
+        const ordered_json& value = import_.at(key);
+        if (value.is_null()) return list;
+        const ordered_json items = value.is_array() ? value : ordered_json::array({value});
+        for (const ordered_json& item : items) list.push_back(setting_text(item));
+        return list;
+    }
+
+    // Reads "HF::AI-ModelScope/alpaca:subset#500".
+    ordered_json source_of(std::string name) {
+        std::string rows;
+        if (const size_t mark = name.rfind('#'); mark != std::string::npos) {
+            rows = name.substr(mark + 1);
+            name = name.substr(0, mark);
+            draws_rows_ = true;
+        }
+        for (const char* hub : {"HF::", "MS::", "hf::", "ms::"})
+            if (name.starts_with(hub)) name = name.substr(4);
+        ordered_json source = ordered_json::object();
+        std::error_code ignored;
+        const size_t colon = name.rfind(':');
+        const bool has_subset =
+            colon != std::string::npos && !std::filesystem::exists(name, ignored);
+        source["path"] = name.substr(0, has_subset ? colon : std::string::npos);
+        if (has_subset) source["name"] = name.substr(colon + 1);
+        source["split"] = rows.empty() ? "train" : "train[:" + rows + "]";
+        source["role_key"] = "from";
+        source["content_key"] = "value";
+        source["roles"] = {{"user", {"human", "user"}},
+                           {"assistant", {"gpt", "bot", "assistant"}},
+                           {"tool", {"tool", "tool_response", "observation"}},
+                           {"system", {"system"}}};
+        if (const ordered_json& columns = import_.at("columns"); columns.is_object()) {
+            ordered_json map = ordered_json::object();
+            for (const auto& [theirs, ours] : columns.items()) map[setting_text(ours)] = theirs;
+            source["column_map"] = map;
+        }
+        return source;
+    }
+
+    void weigh(ordered_json& sources) {
+        const ordered_json& shares = import_.at("interleave_prob");
+        if (!shares.is_array()) return;
+        for (size_t i = 0; i < sources.size() && i < shares.size(); ++i)
+            sources[i]["weight"] = read_number(setting_text(shares[i])).value_or(1);
+        if (import_.text("stopping_strategy") == "all_exhausted")
+            import_.set("stopping_strategy", "mixture_stopping_strategy",
+                        std::string("all_exhausted"));
+    }
+
+    // The names for {{NAME}} and {{AUTHOR}} in swift/self-cognition.
+    void read_variables() {
+        ordered_json variables = ordered_json::object();
+        for (const auto& [key, name] :
+             {std::pair{"model_name", "NAME"}, std::pair{"model_author", "AUTHOR"}}) {
+            const std::vector<std::string> values = names(key);
+            if (values.empty()) continue;
+            if (values.size() > 1)
+                import_.note(key, format_text("{} is taken in all languages", values.back()));
+            variables[name] = values.back();
+        }
+        if (!variables.empty()) import_.set("model_name", "template_variables", variables);
+    }
+
+    void read_evaluation() {
+        const std::vector<std::string> evaluated = names("val_dataset");
+        const double share = import_.number("split_dataset_ratio", 0);
+        if (evaluated.size() > 1) return import_.refuse("val_dataset", "one dataset is evaluated");
+        if (!evaluated.empty()) {
+            const ordered_json source = source_of(evaluated.front());
+            import_.set("val_dataset", "eval_dataset_name", source["path"]);
+            import_.set("val_dataset", "dataset_test_split", source["split"]);
+        } else if (share > 0) {
+            import_.set("split_dataset_ratio", "test_split_size", shortest(share));
+        } else {
+            for (const char* key : {"eval_steps", "eval_strategy", "eval_iters"})
+                if (import_.has(key)) import_.idle(key, "there is nothing to evaluate on");
+            return;
+        }
+        const std::string usual = import_.text("save_strategy", "steps");
+        const std::string strategy = import_.text("eval_strategy", usual);
+        import_.set(import_.has("eval_strategy") ? "eval_strategy" : "save_strategy",
+                    "eval_strategy", strategy);
+        if (import_.has("eval_steps"))
+            import_.set("eval_steps", "eval_steps", import_.at("eval_steps"));
+        else if (strategy == "steps")
+            import_.set("save_steps", "eval_steps", import_.text("save_steps", "500"));
+    }
+
+    ForeignImport& import_;
+    bool draws_rows_ = false;
+};
+
+}  // namespace
+
+void read_swift_data(ForeignImport& import) {
+    for (const char* key : {"cached_dataset", "cached_val_dataset", "custom_dataset_info"})
+        if (import.has(key))
+            import.refuse(key, "give the rows themselves as dataset; they are prepared anew");
+    SwiftData(import).read();
+}
+
+void read_swift_template(ForeignImport& import) {
+    const bool is_pretraining = import.text("command").ends_with("pt");
+    const std::string scale = import.text("loss_scale", is_pretraining ? "all" : "default");
+    const auto learn_assistant = [&] {
+        import.set(import.has("loss_scale") ? "loss_scale" : "dataset", "roles_to_train",
+                   ordered_json::array({"assistant"}));
+    };
+    if (scale == "default" || scale == "last_round") learn_assistant();
+    if (scale == "last_round")
+        import.set("loss_scale", "train_on_last_turn_only", std::string("true"));
+    if (scale != "default" && scale != "all" && scale != "last_round")
+        import.refuse("loss_scale",
+                      "default, last_round and all are served; messages and rows have "
+                      "the keys train and weight");
+    const bool uses_template =
+        import.has("use_chat_template") ? import.is_on("use_chat_template") : !is_pretraining;
+    if (!uses_template)
+        import.refuse(import.has("use_chat_template") ? "use_chat_template" : "command",
+                      "rows without a chat template have a column text, or prompt and completion");
+    if (import.has("template"))
+        import.note("template",
+                    "the tokenizer's own chat template is used; chat_template_path "
+                    "names another");
+    if (import.has("system")) {
+        const std::string system = import.text("system");
+        const auto text = system.ends_with(".txt") ? std::optional<std::string>() : system;
+        if (text)
+            import.set("system", "system_prompt", *text);
+        else
+            import.refuse("system", "give the text of the file");
+    }
+    const std::string strategy = import.text("truncation_strategy", "delete");
+    if (strategy == "right")
+        import.set("truncation_strategy", "truncation_mode", std::string("keep_start"));
+    else if (strategy == "left")
+        import.set("truncation_strategy", "truncation_mode", std::string("keep_end"));
+    else if (strategy == "split")
+        import.set("truncation_strategy", "packing_strategy", std::string("bfd_split"));
+}
+
+void read_swift_tuner(ForeignImport& import, const std::string& usual) {
+    const std::string key = import.has("train_type") ? "train_type" : "tuner_type";
+    const std::string tuner = import.text(key, usual);
+    const std::initializer_list<const char*> of_lora{
+        "lora_rank",    "lora_alpha",        "lora_dropout",    "target_modules",
+        "target_regex", "target_parameters", "modules_to_save", "use_rslora",
+        "use_dora",     "lorap_lr_ratio",    "init_weights"};
+    if (tuner == "full") {
+        for (const char* name : of_lora)
+            if (import.has(name)) import.idle(name, "the whole model is trained");
+        return;
+    }
+    if (tuner != "lora") return import.refuse(key, "lora and full are served");
+    import.set(key, "use_peft", std::string("true"));
+    import.set_default("lora_r", "8");
+    import.set_default("lora_alpha", "32");
+    import.set_default("lora_dropout", "0.05");
+    import.set_default("lora_target_modules", "all-linear");
+    const std::pair<const char*, const char*> names[] = {
+        {"lora_rank", "lora_r"},
+        {"lora_alpha", "lora_alpha"},
+        {"lora_dropout", "lora_dropout"},
+        {"target_regex", "lora_target_modules"},
+        {"target_parameters", "lora_target_parameters"},
+        {"modules_to_save", "lora_modules_to_save"},
+        {"use_rslora", "use_rslora"},
+        {"use_dora", "use_dora"},
+        {"lorap_lr_ratio", "loraplus_lr_ratio"},
+        {"init_weights", "init_lora_weights"}};
+    for (const auto& [theirs, ours] : names)
+        if (import.has(theirs)) import.set(theirs, ours, import.at(theirs));
+    if (import.has("target_modules") && !import.has("target_regex") &&
+        import.at("target_modules") != ordered_json::array({"all-linear"}))
+        import.set("target_modules", "lora_target_modules", import.at("target_modules"));
+}
+
+}  // namespace ringshard::config

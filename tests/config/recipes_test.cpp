@@ -1,0 +1,386 @@
+#include "resolving.hpp"
+
+using namespace ringshard;
+using namespace ringshard::test;
+
+namespace {
+
+config::Config of_recipe(const std::string& name, const std::string& text,
+                         std::vector<std::string> flags = {}) {
+    const TemporaryFile file(name, text);
+    const bool is_script = name.ends_with(".sh");
+    flags.insert(flags.begin(), {is_script ? "--from_shell" : "--config", file.path()});
+    return values(flags);
+}
+
+Resolution resolution_of(const std::string& name, const std::string& text) {
+    const TemporaryFile file(name, text);
+    return resolve({name.ends_with(".sh") ? "--from_shell" : "--config", file.path()});
+}
+
+std::string origin_of(const Resolution& resolution, const std::string& setting) {
+    return resolution.settings.origin_of(setting).place;
+}
+
+bool refuses(const std::string& name, const std::string& text, const std::string& words) {
+    const Resolution resolution = resolution_of(name, text);
+    for (const Failure& failure : resolution.problems)
+        if (failure.message.find(words) != std::string::npos) return true;
+    for (const Failure& failure : resolution.problems) BOOST_TEST_MESSAGE(failure.message);
+    return false;
+}
+
+const std::string axolotl_lora = R"(base_model: org/base
+model_type: LlamaForCausalLM
+load_in_8bit: false
+load_in_4bit: true
+datasets:
+  - path: org/alpaca
+    type: alpaca
+val_set_size: 0.05
+output_dir: ./out
+sequence_len: 4096
+sample_packing: true
+adapter: qlora
+lora_r: 32
+lora_alpha: 16
+lora_target_linear: true
+wandb_project:
+gradient_accumulation_steps: 4
+micro_batch_size: 2
+num_epochs: 4
+optimizer: paged_adamw_32bit
+lr_scheduler: cosine
+learning_rate: 0.0002
+bf16: auto
+tf32: false
+gradient_checkpointing: true
+logging_steps: 1
+flash_attention: true
+warmup_ratio: 0.1
+evals_per_epoch: 4
+saves_per_epoch: 1
+weight_decay: 0.0
+fsdp:
+  - full_shard
+  - auto_wrap
+fsdp_config:
+  fsdp_state_dict_type: FULL_STATE_DICT
+  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer
+special_tokens:
+  pad_token: "<|end|>"
+)";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(axolotl)
+
+BOOST_AUTO_TEST_CASE(a_recipe_with_adapters) {
+    const config::Config config = of_recipe("axolotl.yaml", axolotl_lora);
+    BOOST_TEST(config.model.model_name_or_path == "org/base");
+    BOOST_TEST(config.data.max_length.value() == 4096);
+    BOOST_TEST(config.data.packing);
+    BOOST_TEST((config.data.truncation_mode == config::TruncationMode::drop));
+    BOOST_TEST(config.data.test_split_size.value() == 0.05);
+    BOOST_TEST(config.adapter.use_peft);
+    BOOST_TEST(config.quantization.load_in_4bit);
+    BOOST_TEST(config.quantization.use_bnb_nested_quant);  // axolotl's default
+    BOOST_TEST(config.adapter.lora_r == 32);
+    BOOST_TEST(config.adapter.lora_dropout == 0);
+    BOOST_TEST(config.adapter.lora_target_modules.front() == "all-linear");
+    BOOST_TEST(config.training.num_train_epochs == 4);
+    BOOST_TEST(config.training.per_device_train_batch_size == 2);
+    BOOST_TEST(config.evaluation.eval_steps.value() == 1.0 / 16);
+    BOOST_TEST((config.checkpoint.save_strategy == config::SaveStrategy::epoch));
+    BOOST_TEST((config.parallel.distributed_type == config::DistributedType::fsdp));
+    BOOST_TEST(config.data.datasets.find("### Instruction") != std::string::npos);
+    BOOST_TEST(config.data.datasets.find(R"("special_tokens":true)") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(each_value_names_its_key) {
+    const Resolution resolution = resolution_of("axolotl.yaml", axolotl_lora);
+    BOOST_TEST(origin_of(resolution, "max_length").ends_with("axolotl.yaml:10, sequence_len"));
+    BOOST_TEST(origin_of(resolution, "optim").ends_with(":19, optimizer"));
+    BOOST_TEST(origin_of(resolution, "truncation_mode") == "axolotl's default");
+    BOOST_TEST(has_note(resolution, "read as a file of axolotl"));
+    BOOST_TEST(has_note(resolution, "flash_attention: not needed, the built-in exact attention"));
+}
+
+BOOST_AUTO_TEST_CASE(a_flag_and_the_value_of_a_key_may_differ) {
+    BOOST_TEST(
+        of_recipe("axolotl.yaml", axolotl_lora, {"--max_length", "64"}).data.max_length.value() ==
+        64);
+}
+
+BOOST_AUTO_TEST_CASE(conversations) {
+    const std::string recipe = R"(base_model: b
+learning_rate: 1e-5
+chat_template: chatml
+datasets:
+  - path: org/chats
+    type: chat_template
+    split: train[:10%]
+    field_messages: conversations
+    message_property_mappings:
+      role: from
+      content: value
+)";
+    const config::Config config = of_recipe("chats.yaml", recipe);
+    BOOST_TEST(config.data.roles_to_train.front() == "assistant");
+    BOOST_TEST(config.data.datasets.find(R"("column_map":{"messages":"conversations"})") !=
+               std::string::npos);
+    BOOST_TEST(config.data.datasets.find(R"("role_key":"from")") != std::string::npos);
+    BOOST_TEST(config.model.chat_template.find("<|im_start|>") != std::string::npos);
+    BOOST_TEST(!config.adapter.use_peft);
+    BOOST_TEST((config.training.mixed_precision == config::Precision::fp32));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
+    const std::string start = "base_model: b\nlearning_rate: 1e-5\n";
+    BOOST_TEST(refuses("a.yaml", start + "rl: dpo\n", "rl = dpo"));
+    BOOST_TEST(refuses("a.yaml", start + "gptq: true\n", "GPTQ"));
+    BOOST_TEST(refuses("a.yaml", start + "plugins:\n  - my.Plugin\n", "my.Plugin"));
+    BOOST_TEST(refuses("a.yaml", start + "sequence_length: 4\n", "did you mean sequence_len?"));
+    BOOST_TEST(
+        refuses("a.yaml", start + "datasets:\n  - path: p\n    type: oasst\n", "the type oasst"));
+    BOOST_TEST(refuses("a.yaml", start + "micro_batch_size: many\n", "micro_batch_size = many"));
+    BOOST_TEST(resolution_of("a.yaml", start + "rl:\ngptq: false\nsomething_new: false\n")
+                   .problems.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(llama_factory)
+
+BOOST_AUTO_TEST_CASE(a_recipe_and_its_defaults) {
+    const TemporaryFile info("dataset_info.json", R"({
+        "one": {"file_name": "one.json"},
+        "two": {"hf_hub_url": "org/two", "formatting": "sharegpt", "subset": "en"}})");
+    const auto folder = std::filesystem::path(info.path()).parent_path() / "ringshard_info";
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(info.path(), folder / "dataset_info.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    const std::string recipe = format_text(R"(model_name_or_path: org/m
+stage: sft
+do_train: true
+finetuning_type: lora
+lora_rank: 16
+lora_target: all
+dataset: one,two
+dataset_dir: {}
+template: qwen
+cutoff_len: 1024
+max_samples: 1000
+overwrite_cache: true
+bf16: true
+plot_loss: true
+val_size: 0.1
+)",
+                                           folder.string());
+    const config::Config config = of_recipe("lf.yaml", recipe);
+    BOOST_TEST(config.adapter.lora_r == 16);
+    BOOST_TEST(config.adapter.lora_alpha == 32);  // twice the rank
+    BOOST_TEST(config.adapter.lora_target_modules.front() == "all-linear");
+    BOOST_TEST(config.training.learning_rate == 5e-5);
+    BOOST_TEST(config.data.max_length.value() == 1024);
+    BOOST_TEST(config.data.test_split_size.value() == 0.1);
+    BOOST_TEST(config.data.datasets.find("train[:1000]") != std::string::npos);
+    BOOST_TEST(config.data.datasets.find(R"("name":"en")") != std::string::npos);
+    BOOST_TEST(config.data.roles_to_train.front() == "assistant");
+    BOOST_TEST(refuses("lf.yaml", recipe + "use_galore: true\n", "use_galore = true"));
+    BOOST_TEST(refuses("lf.yaml", "model_name_or_path: m\nstage: dpo\n", "stage = dpo"));
+    BOOST_TEST(refuses(
+        "lf.yaml",
+        "model_name_or_path: m\nstage: sft\ndataset: three\ndataset_dir: " + folder.string() + "\n",
+        "three: dataset_info.json has no such entry"));
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(ms_swift)
+
+BOOST_AUTO_TEST_CASE(a_command_in_a_script) {
+    const std::string script = R"(# 20GB
+MODEL=Qwen/Qwen2.5-7B
+CUDA_VISIBLE_DEVICES=0 \
+swift sft \
+    --model $MODEL \
+    --tuner_type lora \
+    --dataset 'AI/alpaca-zh#500' \
+              'swift/self-cognition#500' \
+    --torch_dtype bfloat16 \
+    --num_train_epochs 1 \
+    --system 'You are a helpful assistant.' \
+    --model_name swift-robot --model_author "swift" \
+    --deepspeed zero2 \
+    --split_dataset_ratio 0.01 \
+    --sequence_parallel_size 2
+)";
+    const config::Config config = of_recipe("sft.sh", script);
+    BOOST_TEST(config.model.model_name_or_path == "Qwen/Qwen2.5-7B");
+    BOOST_TEST(config.adapter.lora_r == 8);
+    BOOST_TEST(config.adapter.lora_alpha == 32);
+    BOOST_TEST(config.training.learning_rate == 1e-4);
+    BOOST_TEST(config.training.gradient_accumulation_steps == 16);
+    BOOST_TEST(config.data.system_prompt == "You are a helpful assistant.");
+    BOOST_TEST(config.data.template_variables == R"({"NAME":"swift-robot","AUTHOR":"swift"})");
+    BOOST_TEST(config.data.datasets.find("train[:500]") != std::string::npos);
+    BOOST_TEST(config.parallel.zero_stage == 2);
+    BOOST_TEST(config.parallel.sp_size.value() == 2);
+    BOOST_TEST(config.data.test_split_size.value() == 0.01);
+    const Resolution resolution = resolution_of("sft.sh", script);
+    BOOST_TEST(origin_of(resolution, "sp_size").ends_with("sft.sh:15, sequence_parallel_size"));
+    BOOST_TEST(refuses("sft.sh", "swift sft --model m --output_dir $OUT\n", "$OUT"));
+    BOOST_TEST(refuses("sft.sh", "python train.py\n", "has no command"));
+}
+
+BOOST_AUTO_TEST_CASE(the_command_for_megatron) {
+    const config::Config config = of_recipe("megatron.sh", R"(
+megatron sft --model m --tensor_model_parallel_size 4 --micro_batch_size 2 \
+    --global_batch_size 32 --lr 1e-5 --min_lr 1e-6 --lr_warmup_fraction 0.05 \
+    --recompute_granularity full --finetune true --no_save_optim true --dataset d
+)");
+    BOOST_TEST(config.training.train_batch_size.value() == 32);
+    BOOST_TEST(config.training.lr_scheduler_kwargs == R"({"min_lr":1e-06})");
+    BOOST_TEST(config.training.warmup_steps == 0.05);
+    BOOST_TEST((config.parallel.distributed_type == config::DistributedType::fsdp));
+    BOOST_TEST(!config.adapter.use_peft);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(automodel)
+
+BOOST_AUTO_TEST_CASE(a_recipe_of_hellaswag) {
+    const std::string recipe = R"(recipe: TrainFinetuneRecipeForNextTokenPrediction
+step_scheduler:
+  global_batch_size: 64
+  local_batch_size: 8
+  ckpt_every_steps: 100
+  val_every_steps: 50
+  max_steps: 20
+dist_env:
+  backend: nccl
+rng:
+  _target_: nemo_automodel.components.training.rng.StatefulRNG
+  seed: 1111
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: org/m
+checkpoint:
+  enabled: true
+  checkpoint_dir: out/
+peft:
+  _target_: nemo_automodel.components._peft.lora.PeftConfig
+  target_modules: "*_proj"
+  dim: 16
+  alpha: 32
+distributed:
+  strategy: fsdp2
+  tp_size: 2
+  dp_replicate_size: none
+loss_fn:
+  _target_: nemo_automodel.components.loss.masked_ce.MaskedCrossEntropy
+dataset:
+  _target_: nemo_automodel.components.datasets.llm.hellaswag.HellaSwag
+  path_or_dataset: rowan/hellaswag
+  split: train
+validation_dataset:
+  _target_: nemo_automodel.components.datasets.llm.hellaswag.HellaSwag
+  path_or_dataset: rowan/hellaswag
+  split: validation
+  num_samples_limit: 64
+optimizer:
+  _target_: torch.optim.Adam
+  betas: [0.9, 0.95]
+  eps: 1e-8
+  lr: 1.0e-5
+  weight_decay: 0
+)";
+    const config::Config config = of_recipe("automodel.yaml", recipe);
+    BOOST_TEST(config.training.train_batch_size.value() == 64);
+    BOOST_TEST(config.training.per_device_train_batch_size == 8);
+    BOOST_TEST(config.training.adam_beta2 == 0.95);
+    BOOST_TEST(config.run.seed == 1111);
+    BOOST_TEST(config.adapter.lora_target_modules.front() == "(.*_proj)");
+    BOOST_TEST(config.data.dataset_name == "rowan/hellaswag");
+    BOOST_TEST(config.data.row_template.find("endings[label | int]") != std::string::npos);
+    BOOST_TEST(config.data.dataset_test_split == "validation[:64]");
+    BOOST_TEST(config.evaluation.eval_steps.value() == 50);
+    BOOST_TEST(refuses("automodel.yaml", recipe + "teacher_model: x\n", "teacher_model"));
+}
+
+// The accumulation follows from the rows of a step and the ranks.
+BOOST_AUTO_TEST_CASE(rows_of_a_step_over_ranks) {
+    const auto steps = [](const std::vector<std::string>& flags, int64_t world) {
+        return resolve(flags)
+            .settings.on_ranks(world, table)
+            .values.training.gradient_accumulation_steps;
+    };
+    const std::vector<std::string> flags{"--train_batch_size", "64",
+                                         "--per_device_train_batch_size", "4"};
+    BOOST_TEST(steps(flags, 2) == 8);
+    std::vector<std::string> split = flags;
+    split.insert(split.end(), {"--sp_size", "2"});
+    BOOST_TEST(steps(split, 4) == 8);
+    BOOST_TEST(steps(flags, 3) == 1);  // check_batch refuses it
+    std::vector<std::string> given = flags;
+    given.insert(given.end(), {"--gradient_accumulation_steps", "2"});
+    BOOST_TEST(steps(given, 2) == 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(hugging_face)
+
+BOOST_AUTO_TEST_CASE(a_mixture_of_alignment_handbook) {
+    const config::Config config = of_recipe("handbook.yaml", R"(model_name_or_path: m
+chat_template: "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+dataset_mixture:
+  datasets:
+    - id: org/chat
+      config: default
+      split: train_sft
+      columns:
+        - messages
+      weight: 0.5
+    - id: org/other
+  test_split_size: 1000
+  seed: 3
+report_to:
+- wandb
+hub_model_id: me/model
+push_to_hub: true
+)");
+    BOOST_TEST(config.data.datasets ==
+               R"([{"columns":["messages"],"epochs":0.5,"name":"default","path":"org/chat",)"
+               R"("split":"train_sft"},{"path":"org/other"}])");
+    BOOST_TEST(config.data.mixture_seed.value() == 3);
+    BOOST_TEST(config.data.test_split_size.value() == 1000);
+    BOOST_TEST(config.checkpoint.push_to_hub);
+    BOOST_TEST(config.logging.report_to.empty());
+    // The seed of a mixture is 0 if it is not given.
+    BOOST_TEST(of_recipe("mixture.yaml", "dataset_mixture:\n  datasets:\n    - id: a\n")
+                   .data.mixture_seed.value() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(fields_of_config_json) {
+    const char* const kwargs =
+        R"({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}, "rms_norm_eps": 1e-5,
+            "attn_implementation": "flash_attention_2", "dtype": "bfloat16"})";
+    const config::Config config =
+        values({"--model_init_kwargs", kwargs, "--max_position_embeddings", "131072"});
+    BOOST_TEST(config.model.overrides() ==
+               R"({"rms_norm_eps":1e-05,"rope_parameters":{"rope_type":"yarn","factor":4.0},)"
+               R"("max_position_embeddings":131072})");
+    BOOST_TEST(config.model.dtype == "bfloat16");
+    BOOST_TEST(
+        of_recipe("kwargs.yaml", "model_init_kwargs:\n  rope_parameters:\n    rope_type: yarn\n")
+            .model.rope_parameters == R"({"rope_type":"yarn"})");
+    BOOST_TEST(values({"--rope_parameters", R"({"rope_type": "default"})"}).model.overrides() ==
+               R"({"rope_parameters":{"rope_type":"default"}})");
+    BOOST_TEST(values({}).model.overrides().empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
