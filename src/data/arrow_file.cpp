@@ -2,8 +2,11 @@
 #include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <arrow/util/key_value_metadata.h>
 
 #include "arrow_value.hpp"
+#include "class_labels.hpp"
 #include "row_formats.hpp"
 
 namespace ringshard::data {
@@ -22,7 +25,14 @@ public:
 
     Expected<int64_t> read(const Part& part, const Use& use) const override {
         const arrow::RecordBatch& batch = *batches_[static_cast<size_t>(part.block)];
-        for (int64_t row = 0; row < batch.num_rows(); ++row) use(row, row_of(batch, row, wanted_));
+        const auto& texts = batch.schema()->metadata();
+        const auto labels = ClassLabels::of(
+            texts != nullptr ? texts->Get("huggingface").ValueOr(std::string()) : std::string());
+        for (int64_t i = 0; i < batch.num_rows(); ++i) {
+            auto row = row_of(batch, i, wanted_);
+            if (row) labels.add(row.value(), wanted_);
+            use(i, std::move(row));
+        }
         return batch.num_rows();
     }
 

@@ -5,9 +5,10 @@
 #include "read_mixture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/config/config.hpp"
-#include "ringshard/config/evaluation_sets.hpp"
 #include "ringshard/data/text_tools.hpp"
+#include "ringshard/text/tokenizer_folder.hpp"
 #include "ringshard/text/value.hpp"
+#include "row_template.hpp"
 
 namespace ringshard::data {
 
@@ -34,6 +35,8 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
     if (!tokenizer) return tokenizer.failure();
     FormatSettings format{.tokenizer = tokenizer.value(),
                           .chat_template = config.model.chat_template_path,
+                          .chat_template_text = config.model.chat_template,
+                          .system_prompt = data.system_prompt,
                           .eos_token = config.model.eos_token,
                           .added_tokens = config.model.added_tokens,
                           .text_field = data.dataset_text_field,
@@ -64,6 +67,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.skip_bad_rows = data.skip_bad_rows;
     preparation.test_size = data.test_split_size.value_or(0);
     preparation.split_seed = config.run.seed;
+    preparation.shuffle_seed = data.mixture_seed;
     preparation.documents = data.sample_by == config::SampleBy::document;
     preparation.rows = {.max_length = data.max_length,
                         .truncation = data.truncation_mode,
@@ -79,8 +83,74 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     return preparation;
 }
 
+// Reads a row_template: text, or the name of a file.
+Expected<std::string> template_text(const std::string& setting) {
+    if (setting.find('{') != std::string::npos) return setting;
+    auto content = read_file(setting);
+    if (!content)
+        return Failure{ExitCode::missing_input,
+                       format_text("row_template = {}: there is no such file; it is a mapping such "
+                                   R"(as {{"prompt": "{{{{question}}}}"}}, a template, or a file)",
+                                   setting)};
+    return std::move(*content);
+}
+
+Expected<Value::Object> template_variables(const std::string& setting) {
+    if (setting.empty()) return Value::Object();
+    auto value = text::read_json(setting);
+    if (!value || value.value().object() == nullptr)
+        return Failure{ExitCode::settings,
+                       R"(template_variables: must be a mapping, such as {"NAME": "Ann"})"};
+    return std::move(*value.value().object());
+}
+
+// Returns true if the template reads bos_token, eos_token or another fact about the tokenizer.
+bool needs_special_tokens(const RowTemplate& made) {
+    return std::ranges::any_of(made.names(), [](const std::string& name) {
+        return name == "bos_token" || name == "eos_token" || name == "pad_token" ||
+               name == "unk_token" || name == "has_chat_template";
+    });
+}
+
+// Gives row_template and template_variables to every source without its own, and parses them.
+std::optional<Failure> make_templates(const config::DataSettings& data,
+                                      const FormatSettings& format, std::vector<Source>& sources) {
+    const auto variables = template_variables(data.template_variables);
+    if (!variables) return variables.failure();
+    for (Source& source : sources) {
+        RowMapping& mapping = source.mapping;
+        for (const auto& [name, value] : variables.value())
+            if (std::ranges::find(mapping.variables, name, &Value::Object::value_type::first) ==
+                mapping.variables.end())
+                mapping.variables.emplace_back(name, value);
+        if (mapping.template_source.empty()) mapping.template_source = data.row_template;
+        if (mapping.template_source.empty()) continue;
+        auto text = template_text(mapping.template_source);
+        if (!text) return text.failure();
+        mapping.template_source = std::move(text).value();
+        auto made = RowTemplate::parse(mapping.template_source, mapping.variables);
+        if (made && needs_special_tokens(made.value())) {
+            const auto folder = text::TokenizerFolder::read(format.tokenizer);
+            if (!folder) return folder.failure();
+            Value::Object all = mapping.variables;
+            for (const auto& [name, token] : folder.value().special_tokens)
+                all.emplace_back(name, Value(token));
+            all.emplace_back(
+                "has_chat_template",
+                Value(folder.value().chat_template(false).has_value() ||
+                      !format.chat_template.empty() || !format.chat_template_text.empty()));
+            made = RowTemplate::parse(mapping.template_source, std::move(all));
+        }
+        if (!made) return made.failure();
+        mapping.row_template = std::make_shared<const RowTemplate>(std::move(made).value());
+    }
+    return std::nullopt;
+}
+
 // Gives the setting's column_map to every source without its own.
-std::optional<Failure> map_columns(const config::DataSettings& data, std::vector<Source>& sources) {
+std::optional<Failure> map_columns(const config::DataSettings& data, const FormatSettings& format,
+                                   std::vector<Source>& sources) {
+    if (auto failure = make_templates(data, format, sources)) return failure;
     if (data.column_map.empty()) return std::nullopt;
     const auto value = text::read_json(data.column_map);
     if (!value)
@@ -114,11 +184,16 @@ std::optional<Failure> choose_drawing(const config::Config& config, Preparation&
         return refuse(
             "mixture_stopping_strategy = all_exhausted: says when a mixture with weights ends; "
             "give each of the datasets a weight, or set mixture_temperature");
-    if (is_share_of_all(data) && (is_drawn || has(&Source::epochs)))
+    if (is_share_of_all(data) &&
+        (is_drawn || std::ranges::any_of(preparation.sources, &Source::repeats)))
         return refuse(
-            "test_split_size: a mixture with weight, epochs or mixture_temperature takes samples "
-            "more than once, and the same one could be learned and evaluated; give "
+            "test_split_size: a mixture with weight, epochs above 1 or mixture_temperature takes "
+            "samples more than once, and the same one could be learned and evaluated; give "
             "eval_dataset_name");
+    if (data.mixture_seed && is_drawn)
+        return refuse(
+            "mixture_seed: a mixture with weight or mixture_temperature is drawn with the seed of "
+            "the run; leave one of them out");
     preparation.drawing = {.stops = data.mixture_stopping_strategy,
                            .temperature = data.mixture_temperature,
                            .seed = is_drawn ? config.run.seed : 0};
@@ -126,11 +201,12 @@ std::optional<Failure> choose_drawing(const config::Config& config, Preparation&
 }
 
 Expected<std::vector<Source>> named_sources(const config::DataSettings& data,
+                                            const FormatSettings& format,
                                             const std::string& split) {
     if (!data.datasets.empty()) {
         auto sources = read_mixture(data.datasets);
         if (!sources) return sources;
-        if (auto failure = map_columns(data, sources.value())) return *failure;
+        if (auto failure = map_columns(data, format, sources.value())) return *failure;
         return sources;
     }
     if (data.dataset_name.empty())
@@ -140,7 +216,7 @@ Expected<std::vector<Source>> named_sources(const config::DataSettings& data,
                                            .path = data.dataset_name,
                                            .config = data.dataset_config,
                                            .split = split}}};
-    if (auto failure = map_columns(data, sources)) return *failure;
+    if (auto failure = map_columns(data, format, sources)) return *failure;
     return sources;
 }
 
@@ -149,7 +225,8 @@ Expected<std::vector<Source>> named_sources(const config::DataSettings& data,
 Expected<Preparation> training_data(const config::Config& config, const HubCache& hub) {
     auto preparation = common_settings(config, hub);
     if (!preparation) return preparation;
-    auto sources = named_sources(config.data, config.data.dataset_train_split);
+    auto sources =
+        named_sources(config.data, preparation.value().format, config.data.dataset_train_split);
     if (!sources) return sources.failure();
     preparation.value().sources = std::move(sources).value();
     if (auto failure = choose_drawing(config, preparation.value())) return *failure;
@@ -157,23 +234,21 @@ Expected<Preparation> training_data(const config::Config& config, const HubCache
     return preparation;
 }
 
-namespace {
-
-// `dataset`: one of eval_dataset_name; empty: a part of the training data, or the test split.
-Expected<Preparation> one_evaluation_set(const config::Config& config, const HubCache& hub,
-                                         const std::string& dataset) {
+Expected<Preparation> evaluation_data(const config::Config& config, const HubCache& hub) {
     auto preparation = common_settings(config, hub);
     if (!preparation) return preparation;
     const config::DataSettings& data = config.data;
     if (data.eval_packing && !data.skip_prepare_dataset)
         preparation.value().rows.packs = *data.eval_packing;
-    if (!dataset.empty()) {
+    if (!data.eval_dataset_name.empty()) {
         preparation.value().sources = {Source{.dataset = {.setting = "eval_dataset_name",
-                                                          .path = dataset,
+                                                          .path = data.eval_dataset_name,
                                                           .config = data.dataset_config,
                                                           .split = data.dataset_test_split,
                                                           .takes_any_split = true}}};
-        if (auto failure = map_columns(data, preparation.value().sources)) return *failure;
+        if (auto failure =
+                map_columns(data, preparation.value().format, preparation.value().sources))
+            return *failure;
         return preparation;
     }
     const bool splits_off = is_share_of_all(data);
@@ -182,8 +257,8 @@ Expected<Preparation> one_evaluation_set(const config::Config& config, const Hub
             ExitCode::settings,
             "eval_strategy: a mixture (datasets) has no test split; give test_split_size "
             "or eval_dataset_name"};
-    auto sources =
-        named_sources(data, splits_off ? data.dataset_train_split : data.dataset_test_split);
+    auto sources = named_sources(data, preparation.value().format,
+                                 splits_off ? data.dataset_train_split : data.dataset_test_split);
     if (!sources) return sources.failure();
     preparation.value().sources = std::move(sources).value();
     for (Source& source : preparation.value().sources)
@@ -193,24 +268,6 @@ Expected<Preparation> one_evaluation_set(const config::Config& config, const Hub
             "of the training data, eval_dataset_name names other data";
     if (splits_off) preparation.value().side = SampleChoice::Side::test;
     return preparation;
-}
-
-}  // namespace
-
-Expected<std::vector<EvaluationData>> evaluation_data(const config::Config& config,
-                                                      const HubCache& hub) {
-    auto sets = config::evaluation_sets(config.data.eval_dataset_name);
-    if (!sets) return sets.failure();
-    if (sets.value().empty()) sets.value().push_back({});
-    std::vector<EvaluationData> all;
-    for (const config::EvaluationSet& set : sets.value()) {
-        auto preparation = one_evaluation_set(config, hub, set.dataset);
-        if (!preparation) return preparation.failure();
-        all.push_back(
-            {set.name.empty() ? "evaluation data" : format_text("evaluation data {}", set.name),
-             std::move(preparation).value()});
-    }
-    return all;
 }
 
 fs::path cache_folder(const config::DataSettings& settings, const HubCache& hub) {

@@ -60,6 +60,23 @@ Expected<std::vector<int64_t>> one_after_another(const std::vector<int64_t>& siz
     return chosen;
 }
 
+// Shuffles each source, takes its first samples, again and again if there are too few, and shuffles
+// all of them, as alignment-handbook does with datasets.
+Expected<std::vector<int64_t>> shuffled(int64_t seed, const std::vector<int64_t>& sizes,
+                                        const std::vector<double>& counts) {
+    auto taken = one_after_another(sizes, counts);
+    if (!taken) return taken;
+    std::vector<int64_t> places;
+    for (const int64_t size : sizes) {
+        const auto first = static_cast<int64_t>(places.size());
+        for (const int64_t place : numpy_permutation(static_cast<uint64_t>(seed), size))
+            places.push_back(first + place);
+    }
+    for (int64_t& sample : taken.value()) sample = places[static_cast<size_t>(sample)];
+    numpy_shuffle(static_cast<uint64_t>(seed), std::span(taken.value()));
+    return taken;
+}
+
 // Estimates the draws until the mixture ends.
 double expected_draws(const std::vector<int64_t>& sizes, const std::vector<double>& shares,
                       config::StoppingStrategy stops) {
@@ -121,7 +138,9 @@ Expected<std::vector<int64_t>> samples_of_mixture(const SampleChoice& choice) {
         choice.fractions.empty() ? sizes : counts_by_fraction(choice.fractions, sizes);
     std::vector<double> counts(taken.begin(), taken.end());
     for (size_t i = 0; i < choice.epochs.size(); ++i)
-        counts[i] = std::nearbyint(counts[i] * choice.epochs[i]);
+        counts[i] = choice.shuffle_seed ? std::floor(counts[i] * choice.epochs[i])
+                                        : std::nearbyint(counts[i] * choice.epochs[i]);
+    if (choice.shuffle_seed) return shuffled(*choice.shuffle_seed, sizes, counts);
     return one_after_another(sizes, counts);
 }
 
@@ -131,18 +150,17 @@ Expected<std::vector<int64_t>> choose_samples(const SampleChoice& choice) {
     auto of_mixture = samples_of_mixture(choice);
     if (!of_mixture || choice.side == SampleChoice::Side::all) return of_mixture;
     std::vector<int64_t> chosen = std::move(of_mixture).value();
-    numpy_shuffle(static_cast<uint64_t>(choice.seed), std::span(chosen));
-    const auto num_samples = static_cast<double>(chosen.size());
-    const bool is_share = choice.test_size < 1;
-    const double num_tested =
-        std::ceil(is_share ? choice.test_size * num_samples : choice.test_size);
-    if (num_tested >= num_samples && !is_share)
-        return Failure{
-            ExitCode::settings,
-            format_text("test_split_size = {}: the data has {} samples, and some have to "
-                        "be left to train on",
-                        num_tested, num_samples)};
-    const auto test_end = chosen.begin() + static_cast<std::ptrdiff_t>(num_tested);
+    numpy_shuffle(static_cast<uint64_t>(choice.shuffle_seed.value_or(choice.seed)),
+                  std::span(chosen));
+    const double test_rows = choice.test_size < 1
+                                 ? std::ceil(choice.test_size * static_cast<double>(chosen.size()))
+                                 : choice.test_size;
+    if (choice.test_size >= 1 && test_rows >= static_cast<double>(chosen.size()))
+        return Failure{ExitCode::settings,
+                       format_text("test_split_size = {}: the data has {} rows, and none would be "
+                                   "left to train on",
+                                   shortest(choice.test_size), chosen.size())};
+    const auto test_end = chosen.begin() + static_cast<std::ptrdiff_t>(test_rows);
     if (choice.side == SampleChoice::Side::test)
         chosen.erase(test_end, chosen.end());
     else

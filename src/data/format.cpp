@@ -21,7 +21,9 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
             "weight",
             "instruction",
             "input",
-            "output"};
+            "output",
+            "segments",
+            "joined"};
 }
 
 namespace {
@@ -132,6 +134,7 @@ std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSet
         case RowForm::chat_prompt_completion:
             return {"prompt", "completion", "tools", "chat_template_kwargs"};
         case RowForm::alpaca: return {"instruction", "input", "output"};
+        case RowForm::segments: return {"segments", "joined"};
     }
     return {};
 }
@@ -152,7 +155,9 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
     const bool gives_way =
         row.find(settings.text_field) != nullptr && !is_list_of(conversations, "from");
     if ((messages == nullptr || messages->is_null()) && !gives_way) messages = conversations;
-    if (row.find("prompt") != nullptr)
+    if (is_list_of(row.find("segments"), "text"))
+        format = DatasetFormat{.form = RowForm::segments};
+    else if (row.find("prompt") != nullptr)
         format = find_prompt_completion(row, settings);
     else if (messages != nullptr && !messages->is_null())
         format = find_chat(*messages, settings);
@@ -171,12 +176,21 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
             "the column weights is not used: it weights tokens, and stands beside input_ids");
     const RowForm form = format.value().form;
     const bool is_plain = form == RowForm::text || form == RowForm::prompt_completion;
+    if (form == RowForm::segments && !settings.mask_reasoning.empty())
+        return refuse(
+            "mask_reasoning is for conversations and texts, and the rows are segments, whose label "
+            "says what is learned");
     if (is_plain && settings.chooses_messages())
         return refuse(format_text(
             "{} is for conversations with role and content, and the rows are not; "
             R"(leave it out, or bring the rows into the form {{"messages": [{{"role": )"
             R"(..., "content": ...}}]}})",
             settings.roles_to_train.empty() ? "train_on_last_turn_only = true" : "roles_to_train"));
+    if (is_plain && !settings.system_prompt.empty())
+        return refuse(
+            "system_prompt is for conversations with role and content, and the rows are not; leave "
+            R"(it out, or bring the rows into the form {"messages": [{"role": ..., "content": )"
+            "...}]}");
     if (settings.assistant_only_loss && (is_plain || format.value().is_share_gpt))
         return refuse_assistant_only();
     if (settings.completion_only_loss.value_or(false) &&

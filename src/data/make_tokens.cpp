@@ -108,8 +108,10 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
 // Returns the columns to read for determining the format.
 std::vector<std::string> columns_to_look_at(const TokensToMake& tokens) {
     std::vector<std::string> columns = known_columns(tokens.format);
-    for (const RowMapping& mapping : tokens.mappings)
+    for (const RowMapping& mapping : tokens.mappings) {
         for (const auto& [ours, theirs] : mapping.column_map) columns.push_back(theirs);
+        for (std::string& column : mapping.template_columns()) columns.push_back(std::move(column));
+    }
     return columns;
 }
 
@@ -117,9 +119,13 @@ std::vector<std::string> columns_to_look_at(const TokensToMake& tokens) {
 std::vector<std::string> columns_to_read(const TokensToMake& tokens,
                                          std::span<const DatasetFormat> formats) {
     std::vector<std::string> columns;
-    for (size_t source = 0; source < formats.size(); ++source)
+    for (size_t source = 0; source < formats.size(); ++source) {
+        const RowMapping& mapping = tokens.mappings[source];
+        for (std::string& column : mapping.template_columns()) columns.push_back(std::move(column));
+        if (mapping.row_template != nullptr) continue;
         for (const std::string& column : formats[source].used_columns)
-            columns.push_back(tokens.mappings[source].source_of(column));
+            columns.push_back(mapping.source_of(column));
+    }
     return columns;
 }
 

@@ -1,6 +1,7 @@
 #include <arrow/io/file.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
+#include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/file_reader.h>
@@ -12,6 +13,7 @@
 #include <optional>
 
 #include "arrow_value.hpp"
+#include "class_labels.hpp"
 #include "ringshard/data/left_aside.hpp"
 #include "row_formats.hpp"
 
@@ -104,12 +106,13 @@ class ParquetRows : public RowFile {
 public:
     ParquetRows(std::filesystem::path name, std::shared_ptr<parquet::FileMetaData> file,
                 std::vector<int> leaves, std::vector<std::string> columns,
-                std::vector<std::string> wanted)
+                std::vector<std::string> wanted, ClassLabels labels)
         : name_(std::move(name)),
           file_(std::move(file)),
           leaves_(std::move(leaves)),
           columns_(std::move(columns)),
           wanted_(std::move(wanted)),
+          labels_(std::move(labels)),
           blocks_(blocks_of(*file_)) {}
 
     int64_t num_blocks() const override { return static_cast<int64_t>(blocks_.size()); }
@@ -192,6 +195,7 @@ private:
         for (const std::string& name : columns_)
             if (row.value().find(name) == nullptr)
                 row.value().object()->emplace_back(name, text::Value());
+        labels_.add(row.value(), wanted_);
         return row;
     }
 
@@ -200,6 +204,7 @@ private:
     std::vector<int> leaves_;
     std::vector<std::string> columns_;
     std::vector<std::string> wanted_;
+    ClassLabels labels_;
     std::vector<RowBlock> blocks_;
     mutable std::mutex mutex_;
     mutable std::map<int, std::shared_ptr<GroupReader>> readers_;  // by group
@@ -241,11 +246,15 @@ Expected<std::unique_ptr<RowFile>> open_parquet(const std::filesystem::path& pat
     auto metadata = read_metadata(path);
     if (!metadata.ok()) return arrow_failure(path.string(), metadata.status());
     const auto& file = *metadata;
+    const auto& texts = file->key_value_metadata();
+    const std::string about =
+        texts != nullptr ? texts->Get("huggingface").ValueOr(std::string()) : std::string();
     std::vector<std::string> columns;
     const auto& root = *file->schema()->group_node();
     for (int i = 0; i < root.field_count(); ++i) columns.push_back(root.field(i)->name());
-    return std::unique_ptr<RowFile>(std::make_unique<ParquetRows>(
-        path, file, wanted_leaves(*file->schema(), wanted), std::move(columns), wanted));
+    return std::unique_ptr<RowFile>(
+        std::make_unique<ParquetRows>(path, file, wanted_leaves(*file->schema(), wanted),
+                                      std::move(columns), wanted, ClassLabels::of(about)));
 }
 
 }  // namespace ringshard::data

@@ -130,6 +130,14 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
         ++report.lengths[static_cast<size_t>(std::bit_width(std::max(1U, length)) - 1)];
     }
     report.samples = static_cast<int64_t>(samples.size());
+    std::vector<int64_t> short_ones;
+    if (settings.truncation == config::TruncationMode::drop && settings.max_length) {
+        std::ranges::copy_if(samples, std::back_inserter(short_ones), [&](int64_t number) {
+            return store.length(number) <= *settings.max_length;
+        });
+        report.dropped += std::ssize(samples) - std::ssize(short_ones);
+        samples = short_ones;
+    }
     RowPlan plan = settings.packs ? packed(store, samples, settings, report)
                                   : one_row_each(store, samples, settings, report);
     if (settings.shuffles) shuffle_rows(plan, settings.seed);

@@ -81,6 +81,8 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
         {"chat_template_folder",
          Value(is_directory(format.chat_template) ? fs::absolute(format.chat_template).string()
                                                   : std::string())},
+        {"chat_template_text", Value(format.chat_template_text)},
+        {"system_prompt", Value(format.system_prompt)},
         {"added_tokens", text::to_list(format.added_tokens)},
         {"eos_token", Value(format.eos_token)},
         {"dataset_text_field", Value(format.text_field)},
@@ -111,6 +113,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"stopping_strategy", Value(static_cast<int64_t>(drawing.stops))},
         {"temperature", number(drawing.temperature)},
         {"drawing_seed", Value(drawing.seed)},
+        {"shuffle_seed", preparation.shuffle_seed ? Value(*preparation.shuffle_seed) : Value()},
         {"side", Value(static_cast<int64_t>(preparation.side))},
         {"test_size", Value(preparation.test_size)},
         {"split_seed", Value(preparation.split_seed)},
@@ -215,7 +218,8 @@ SampleChoice choice_of(const Preparation& preparation) {
     SampleChoice choice{.drawing = preparation.drawing,
                         .side = preparation.side,
                         .test_size = preparation.test_size,
-                        .seed = preparation.split_seed};
+                        .seed = preparation.split_seed,
+                        .shuffle_seed = preparation.shuffle_seed};
     for (const Source& source : preparation.sources) {
         choice.names.push_back(shown_name(source.dataset));
         if (source.fraction) choice.fractions.push_back(*source.fraction);
@@ -271,13 +275,6 @@ comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation,
 }
 
 }  // namespace
-
-std::optional<comm::AgreedFailure> find_files(const Preparation& preparation, const HubCache& hub,
-                                              const comm::Group& group) {
-    std::vector<std::string> ignored;  // prepare() reports them
-    const auto inputs = find_inputs(preparation, hub, group, ignored);
-    return inputs ? std::nullopt : std::optional(inputs.failure());
-}
 
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open) {

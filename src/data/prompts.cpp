@@ -52,8 +52,10 @@ private:
             const Value* value = row.find(name);
             return value != nullptr ? *value : Value();
         };
+        Value with_system = messages;
+        add_system_message(tools_.system_prompt(), with_system);
         auto chat =
-            TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
+            TextTools::Chat::read(with_system, column("tools"), column("chat_template_kwargs"));
         if (!chat) return chat.failure();
         chat.value().adds_generation_prompt = true;
         auto rendered = tools_.render(chat.value(), false);

@@ -11,11 +11,11 @@ namespace fs = std::filesystem;
 using text::Value;
 
 Failure wrong_mixture(const std::string& what) {
-    return {
-        ExitCode::settings,
-        format_text("datasets: {}; it is a list of {{path, name, data_dir, data_files, split, "
-                    "columns, column_map, role_key, content_key, roles, fraction, weight, epochs}}",
-                    what)};
+    return {ExitCode::settings,
+            format_text("datasets: {}; it is a list of {{path, name, data_dir, data_files, split, "
+                        "columns, column_map, role_key, content_key, roles, row_template, "
+                        "template_variables, fraction, weight, epochs}}",
+                        what)};
 }
 
 // Accepts a text or a list of texts; the failure describes anything else.
@@ -69,6 +69,8 @@ private:
         if (name == "columns") return read_texts(name, value, mapping.columns);
         if (name == "role_key") return read_text(name, value, mapping.role_key);
         if (name == "content_key") return read_text(name, value, mapping.content_key);
+        if (name == "row_template") return read_template(value);
+        if (name == "template_variables") return read_variables(value);
         if (name == "fraction") return read_number(name, value, source_.fraction);
         if (name == "weight") return read_number(name, value, source_.weight);
         if (name == "epochs") return read_number(name, value, source_.epochs);
@@ -82,6 +84,19 @@ private:
         return std::nullopt;
     }
 
+    std::optional<Failure> read_template(const Value& value) {
+        if (value.object() != nullptr)
+            source_.mapping.template_source = to_json(value);
+        else
+            return read_text("row_template", value, source_.mapping.template_source);
+        return std::nullopt;
+    }
+    std::optional<Failure> read_variables(const Value& value) {
+        if (value.object() == nullptr)
+            return wrong_mixture(format_text("template_variables is {}", value.kind()));
+        source_.mapping.variables = *value.object();
+        return std::nullopt;
+    }
     static std::optional<Failure> read_text(const std::string& name, const Value& value,
                                             std::string& into) {
         if (value.string() == nullptr)

@@ -84,6 +84,17 @@ std::optional<Failure> read_text(const Value& row, const std::string& column, st
     return std::nullopt;
 }
 
+void add_system_message(const std::string& system_prompt, Value& messages) {
+    if (system_prompt.empty() || messages.list() == nullptr) return;
+    Value::List& list = *messages.list();
+    const Value* role = list.empty() ? nullptr : list.front().find("role");
+    if (role != nullptr && role->string() != nullptr &&
+        (*role->string() == "system" || *role->string() == "developer"))
+        return;
+    list.insert(list.begin(), Value(Value::Object{{"role", Value(std::string("system"))},
+                                                  {"content", Value(system_prompt)}}));
+}
+
 Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
     const Value* value = row.find(column);
     if (value == nullptr || value->list() == nullptr)

@@ -10,6 +10,9 @@ inline Failure bad_row(const std::string& what) { return {ExitCode::bad_data, wh
 std::optional<Failure> read_text(const text::Value& row, const std::string& column,
                                  std::string& into);
 
+// Adds a system message to a conversation that has none; an empty prompt adds nothing.
+void add_system_message(const std::string& system_prompt, text::Value& messages);
+
 // Returns the list of a column, with ShareGPT's keys renamed. Every message needs a role.
 Expected<text::Value> read_messages(const text::Value& row, const char* column, bool is_share_gpt);
 

@@ -91,7 +91,15 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
                            "assistant_only_loss = true: rows with instruction and output are text "
                            "where there is no chat template; leave it out (completions alone are "
                            "learned), or name a template with chat_template_path"};
-        if (tools.value().eos().empty() && !std::ranges::all_of(formats, is_chat))
+        if (has_alpaca && !settings.system_prompt.empty() && !tools.value().has_chat_template())
+            return Failure{ExitCode::settings,
+                           "system_prompt is for conversations, and rows with instruction and "
+                           "output are text where there is no chat template; leave it out, or "
+                           "name a template with chat_template_path"};
+        const auto ends_by_itself = [&](const DatasetFormat& format) {
+            return is_chat(format) || format.form == RowForm::segments;
+        };
+        if (tools.value().eos().empty() && !std::ranges::all_of(formats, ends_by_itself))
             return Failure{ExitCode::settings,
                            format_text("eos_token: the tokenizer of {} has none, and text rows end "
                                        "with it; set eos_token to a token of its vocabulary",
@@ -128,6 +136,7 @@ public:
             case RowForm::chat: return encode_chat();
             case RowForm::chat_prompt_completion: return encode_chat_prompt_completion();
             case RowForm::alpaca: return encode_alpaca();
+            case RowForm::segments: return encode_segments();
         }
         return std::nullopt;
     }
@@ -177,6 +186,7 @@ private:
         auto messages = read_messages(row_, column, format_.is_share_gpt);
         if (!messages) return messages.failure();
         if (auto failure = take_text(messages.value())) return failure;
+        add_system_message(parts_.settings.system_prompt, messages.value());
         return encode_messages(messages.value());
     }
 
@@ -184,6 +194,7 @@ private:
         auto prompt = read_messages(row_, "prompt", false);
         if (!prompt) return prompt.failure();
         if (auto failure = take_text(prompt.value())) return failure;
+        add_system_message(parts_.settings.system_prompt, prompt.value());
         auto completion = read_messages(row_, "completion", false);
         if (!completion) return completion.failure();
         if (auto failure = take_text(completion.value())) return failure;
@@ -208,6 +219,66 @@ private:
         return std::nullopt;
     }
 
+    // Tokenizes each segment by itself, as axolotl's input_output does, without tokens around it;
+    // or, with joined, all of them as one text.
+    std::optional<Failure> encode_segments() {
+        const Value* column = row_.find("segments");
+        if (column == nullptr || column->list() == nullptr || column->list()->empty())
+            return bad_row("segments is no list of objects with text and label");
+        into_.tokens.clear();
+        into_.labels.clear();
+        const Value* joined = row_.find("joined");
+        const bool is_joined = joined != nullptr && truth_of(*joined).value_or(false);
+        std::string before;
+        for (const Value& segment : *column->list()) {
+            std::string text;
+            if (segment.object() == nullptr) return bad_row("a segment is no object");
+            if (auto failure = read_text(segment, "text", text)) return failure;
+            const Value* label = segment.find("label");
+            const auto is_learned = label != nullptr ? truth_of(*label) : std::nullopt;
+            if (!is_learned)
+                return bad_row("a segment has no label, which is true for text that is learned");
+            const Value* special = segment.find("special_tokens");
+            const bool adds = special != nullptr && truth_of(*special).value_or(false);
+            before = is_joined ? before + text : text;
+            if (auto failure = tokenize_segment(before, adds || is_joined)) return failure;
+            add_segment(is_joined, *is_learned);
+        }
+        return std::nullopt;
+    }
+    // Adds the tokens of a segment; joined with those before it, they replace all of them, and the
+    // segment is what is longer than before.
+    void add_segment(bool is_joined, bool is_learned) {
+        const std::vector<int32_t>& tokens = scratch_.prompt;
+        if (is_joined)
+            into_.tokens = tokens;
+        else
+            into_.tokens.insert(into_.tokens.end(), tokens.begin(), tokens.end());
+        const size_t begin = std::min(into_.labels.size(), into_.tokens.size());
+        into_.labels.resize(into_.tokens.size(), no_label);
+        for (size_t i = 0; i < into_.tokens.size(); ++i)
+            if (i >= begin ? is_learned : into_.labels[i] != no_label)
+                into_.labels[i] = into_.tokens[i];
+    }
+    static std::optional<bool> truth_of(const Value& value) {
+        if (value.truth() != nullptr) return *value.truth();
+        const std::string* text = value.string();
+        const std::string word = text != nullptr ? lower_case(*text) : "";
+        if (word == "true" || word == "false") return word == "true";
+        return std::nullopt;
+    }
+    // With the tokens that the tokenizer puts before a text, and without those after it.
+    std::optional<Failure> tokenize_segment(const std::string& text, bool adds_special) {
+        if (auto failure = tokenize(text, SpecialTokens::leave_out, scratch_.prompt))
+            return failure;
+        if (!adds_special) return std::nullopt;
+        const std::vector<int32_t> plain = scratch_.prompt;
+        if (auto failure = tokenize(text, SpecialTokens::add, scratch_.prompt)) return failure;
+        const auto found = std::ranges::search(scratch_.prompt, plain);
+        scratch_.prompt.erase(found.end(), scratch_.prompt.end());
+        return std::nullopt;
+    }
+
     // Encodes a conversation if there is a chat template, otherwise Stanford's Alpaca text.
     std::optional<Failure> encode_alpaca() {
         std::string instruction;
@@ -224,8 +295,9 @@ private:
             return Value(Value::List{Value(Value::Object{{"role", Value(std::string(role))},
                                                          {"content", Value(std::move(content))}})});
         };
-        return encode_chat_prompt_completion(message("user", std::move(instruction)),
-                                             message("assistant", std::move(output)));
+        Value prompt = message("user", std::move(instruction));
+        add_system_message(parts_.settings.system_prompt, prompt);
+        return encode_chat_prompt_completion(prompt, message("assistant", std::move(output)));
     }
 
     // Keeps the text of messages, and records unread keys.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "row_columns.hpp"
+#include "row_template.hpp"
 
 namespace ringshard::data {
 
@@ -86,6 +87,13 @@ const std::string& RowMapping::source_of(const std::string& column) const {
     return entry == column_map.end() ? column : entry->second;
 }
 
+std::vector<std::string> RowMapping::template_columns() const {
+    std::vector<std::string> sources;
+    if (row_template != nullptr)
+        for (const std::string& name : row_template->names()) sources.push_back(source_of(name));
+    return sources;
+}
+
 Expected<Value> map_row(Value row, const RowMapping& mapping) {
     if (!mapping.columns.empty())
         std::erase_if(*row.object(), [&](const auto& column) {
@@ -96,6 +104,13 @@ Expected<Value> map_row(Value row, const RowMapping& mapping) {
         if (!named) return named;
         row = std::move(named).value();
     }
+    if (mapping.row_template != nullptr) {
+        auto made = mapping.row_template->apply(row);
+        if (!made) return made;
+        row = std::move(made).value();
+    }
+    if (!mapping.variables.empty())
+        if (auto failure = fill_placeholders(row, mapping.variables)) return *failure;
     if (mapping.role_key.empty() && mapping.content_key.empty() && mapping.roles.empty())
         return row;
     for (auto& [name, value] : *row.object())
@@ -110,7 +125,9 @@ Value to_value(const RowMapping& mapping) {
                                {"column_map", names_to_list(mapping.column_map)},
                                {"role_key", Value(mapping.role_key)},
                                {"content_key", Value(mapping.content_key)},
-                               {"roles", names_to_list(mapping.roles)}});
+                               {"roles", names_to_list(mapping.roles)},
+                               {"row_template", Value(mapping.template_source)},
+                               {"variables", Value(mapping.variables)}});
 }
 
 std::string column_names(const Value& row) {

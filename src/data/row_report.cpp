@@ -101,8 +101,10 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
             << " documents longer than max_length = " << *settings.max_length << "\n";
     if (report.dropped > 0)
         out << "  dropped     " << with_commas(report.dropped)
-            << " documents without anything to learn"
-            << (settings.max_length ? " within max_length\n" : "\n");
+            << (settings.truncation == config::TruncationMode::drop
+                    ? " documents longer than max_length, or without anything to learn\n"
+                : settings.max_length ? " documents without anything to learn within max_length\n"
+                                      : " documents without anything to learn\n");
     out << "  rows        " << with_commas(report.rows) << ", "
         << with_commas(report.of_rows.tokens) << " tokens";
     if (settings.packs)

@@ -55,6 +55,7 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
     if (!folder) return folder.failure();
     TextTools tools(std::move(folder).value());
     tools.eos_ = tools.folder_.special_token("eos_token").value_or("");
+    tools.system_prompt_ = settings.system_prompt;
     for (const auto& [name, token] : tools.folder_.special_tokens)
         tools.variables_.emplace_back(name, token);
     std::vector<text::AddedToken> added;
@@ -67,7 +68,8 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
     if (!settings.eos_token.empty())
         if (auto failure = tools.take_eos(settings.eos_token, "eos_token")) return *failure;
     const bool has_template = tools.folder_.chat_template(false).has_value();
-    const bool is_named = !settings.chat_template.empty();  // then its EOS token applies, too
+    const bool is_named = !settings.chat_template.empty() ||
+                          !settings.chat_template_text.empty();  // then its EOS token applies, too
     if (use == Template::needed || is_named || (use == Template::if_there && has_template))
         if (auto failure = tools.take_template(settings)) return *failure;
     // Like TRL: without a padding token, the EOS token is the padding token.
@@ -138,7 +140,11 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
         for (const bool has_tools : {false, true})
             if (const auto source = folder.chat_template(has_tools)) sources.push_back(*source);
     };
-    if (settings.chat_template.empty()) {
+    const bool is_named = !settings.chat_template.empty() || !settings.chat_template_text.empty();
+    if (!settings.chat_template_text.empty()) {
+        name = "chat_template";
+        sources.push_back(settings.chat_template_text);
+    } else if (settings.chat_template.empty()) {
         name = settings.tokenizer.string();
         take_from(folder_);
     } else if (is_template_file(settings.chat_template)) {
@@ -152,7 +158,7 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
         if (!other) return other.failure();
         sources = std::move(other).value();
     }
-    if (sources.empty() && !settings.chat_template.empty())
+    if (sources.empty() && is_named)
         return Failure{ExitCode::bad_data,
                        format_text("chat_template_path = {}: has no chat template", name)};
     if (sources.empty())
@@ -160,7 +166,7 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
                        format_text("the rows are conversations, and {} has no chat template; name "
                                    "one with chat_template_path",
                                    name)};
-    if (!settings.chat_template.empty()) adopted_.chat_template = sources.front();
+    if (is_named) adopted_.chat_template = sources.front();
     if (sources.size() == 2 && sources[0] == sources[1]) sources.pop_back();
     for (std::string& source : sources) {
         auto parsed = ChatTemplate::parse(std::move(source), name);

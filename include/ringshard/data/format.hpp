@@ -17,6 +17,8 @@ namespace ringshard::data {
 struct FormatSettings {
     std::filesystem::path tokenizer{};      // a Hugging Face folder
     std::filesystem::path chat_template{};  // a file or a folder; empty: the tokenizer's own
+    std::string chat_template_text{};       // Jinja, in place of `chat_template`
+    std::string system_prompt{};            // the system message of conversations that have none
     std::string eos_token{};                // empty: the tokenizer's own
     std::vector<std::string> added_tokens{};
     std::string text_field = "text";
@@ -41,7 +43,8 @@ enum class RowForm {
     chat,
     prompt_completion,
     chat_prompt_completion,
-    alpaca  // instruction, input, output
+    alpaca,   // instruction, input, output
+    segments  // texts that are tokenized apart
 };
 struct DatasetFormat {
     RowForm form = RowForm::text;

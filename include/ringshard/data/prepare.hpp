@@ -19,6 +19,7 @@ struct Source {
     std::optional<double> fraction{};  // of the mixture, without repetition
     std::optional<double> weight{};    // draw samples in proportion to it
     std::optional<double> epochs{};    // number of passes over its samples
+    bool repeats() const { return epochs.value_or(1) > 1; }
 };
 
 // Everything that determines the rows of a run.
@@ -29,6 +30,7 @@ struct Preparation {
     SampleChoice::Side side = SampleChoice::Side::all;
     double test_size = 0;
     int64_t split_seed = 0;
+    std::optional<int64_t> shuffle_seed{};  // of a mixture
     Drawing drawing{};
     RowSettings rows;
     int64_t skip_bad_rows = 0;  // maximum number of unusable rows to skip; more are a failure
@@ -61,9 +63,5 @@ using OpenFiles = std::map<std::filesystem::path, ArrayFile>;
 // adds the others. Collective over the group.
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open);
-
-// Fails if the files of the data do not exist. Collective over the group.
-std::optional<comm::AgreedFailure> find_files(const Preparation& preparation, const HubCache& hub,
-                                              const comm::Group& group);
 
 }  // namespace ringshard::data

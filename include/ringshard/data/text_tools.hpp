@@ -16,6 +16,7 @@ public:
     static Expected<TextTools> load(const FormatSettings& settings, Template use);
 
     const text::Tokenizer& tokenizer() const { return folder_.tokenizer; }
+    const std::string& system_prompt() const { return system_prompt_; }
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
     // Replacements of, and additions to, the model's own tokenizer settings.
@@ -71,6 +72,7 @@ private:
 
     text::TokenizerFolder folder_;
     std::string eos_;
+    std::string system_prompt_;
     Adopted adopted_;
     std::vector<text::ChatTemplate> templates_;  // without tools, and with tools if that differs
     text::Value::Object variables_;              // special tokens

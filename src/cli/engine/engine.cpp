@@ -9,6 +9,7 @@ extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
     if (context.command == "doctor") return cli::run_doctor(context);
     if (context.command == "export") return cli::run_export(context);
     if (context.command == "init") return cli::run_init(context);
+    if (context.command == "inspect_rows") return cli::run_inspect_rows(context);
     if (context.command == "prepare") return cli::run_prepare(context);
     if (context.command == "score") return cli::run_score(context);
     if (context.command == "train") return cli::run_train(context);

@@ -103,6 +103,23 @@ Expected<Rendered> ChatTemplate::render(const Conversation& conversation) const 
     }
 }
 
+Expected<std::string> ChatTemplate::render(const Value::Object& variables) const {
+    Run run(*program_, {limits_.steps, limits_.output_bytes, limits_.held_bytes});
+    run.clock = clock_ ? clock_ : local_time;
+    run.is_strict = true;
+    try {
+        for (const auto& [name, value] : variables)
+            if (uses(name)) run.set_outside(name, from_value(run, value));
+        return run.render();
+    } catch (const TemplateError& error) {
+        return failure_of(error, name_, run.line);
+    }
+}
+
+const std::vector<std::string>& ChatTemplate::outside_names() const {
+    return program_->outside_names;
+}
+
 bool ChatTemplate::marks_assistant() const { return program_->marks_assistant; }
 
 bool ChatTemplate::uses(std::string_view variable) const {

@@ -86,6 +86,7 @@ public:
     Ref<Frame> frame;
     int line = 1;
     bool escapes = false;
+    bool is_strict = false;  // a value that is not defined cannot be printed
     std::function<std::tm()> clock;
 
 private:

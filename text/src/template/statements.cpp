@@ -33,7 +33,11 @@ Flow Output::run(Run& run) const {
     for (const auto& part : parts) {
         run.step();
         run.line = part->line;
-        if (!run.escapes) {
+        if (run.is_strict && !run.escapes) {
+            const Datum value = part->evaluate(run);
+            if (value.is(Kind::undefined)) fail_undefined(value);
+            *run.out += to_text(value);
+        } else if (!run.escapes) {
             part->print(run, *run.out);
         } else {
             const auto* constant = dynamic_cast<const Constant*>(part.get());

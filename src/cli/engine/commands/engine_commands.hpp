@@ -11,6 +11,9 @@ int run_train(const CommandContext& context);
 // Writes the rows that training will see, ahead of the job.
 int run_prepare(const CommandContext& context);
 
+// Prints the first rows of a dataset before and after the mapping and the row template.
+int run_inspect_rows(const CommandContext& context);
+
 // Writes the log-probabilities of the tokens of rows.
 int run_score(const CommandContext& context);
 

@@ -65,6 +65,12 @@ public:
 
     Expected<Rendered> render(const Conversation& conversation) const;
 
+    // Renders without a conversation, from these variables alone. Fails where the template prints a
+    // value that is not defined.
+    Expected<std::string> render(const Value::Object& variables) const;
+    // Returns the names that the template does not set itself: variables and functions.
+    const std::vector<std::string>& outside_names() const;
+
     // Returns true if the template has {% generation %} blocks.
     bool marks_assistant() const;
     // Returns true if the template reads a variable of that name.
