@@ -10,7 +10,9 @@ foreach(name arrow parquet)
         ${RINGSHARD_ARROW_DIR}/lib64/lib${name}.so)
     list(POP_FRONT libraries library)
     if(NOT library)
-        message(FATAL_ERROR "There is no lib${name} at '${RINGSHARD_ARROW_DIR}': run scripts/setup, or give -DRINGSHARD_ARROW_DIR=...")
+        message(FATAL_ERROR "There is no lib${name} at '${RINGSHARD_ARROW_DIR}' (RINGSHARD_ARROW_DIR): run scripts/setup, or without root "
+            "scripts/setup --wheels-only, which fetches LibTorch and Arrow into .deps; or give the folders of both wheels: "
+            "-DRINGSHARD_TORCH_DIR=/path/to/site-packages/torch -DRINGSHARD_ARROW_DIR=/path/to/site-packages/pyarrow")
     endif()
     add_library(arrow::${name} SHARED IMPORTED GLOBAL)
     set_target_properties(arrow::${name} PROPERTIES IMPORTED_LOCATION ${library}

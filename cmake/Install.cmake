@@ -5,6 +5,7 @@
 #   lib/ringshard/              the program and its engine beside it
 #   share/ringshard/            slurm, configs, docs, scripts; RINGSHARD_ROOT for the batch scripts
 #   share/modulefiles/          for lmod and environment-modules
+#   share/man, share/bash-completion/
 include(GNUInstallDirs)
 set(ours ${CMAKE_INSTALL_LIBDIR}/ringshard)
 set(shared ${CMAKE_INSTALL_DATADIR}/ringshard)
@@ -18,6 +19,10 @@ install(TARGETS ringshard_engine LIBRARY DESTINATION ${ours} COMPONENT program)
 install(DIRECTORY slurm configs docs DESTINATION ${shared} USE_SOURCE_PERMISSIONS COMPONENT program)
 install(PROGRAMS scripts/h5_to_safetensors.py DESTINATION ${shared}/scripts COMPONENT program)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${shared} COMPONENT program)
+# The program itself writes both (src/CMakeLists.txt).
+install(FILES ${PROJECT_BINARY_DIR}/share/man/man1/trainer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/share/bash-completion/completions/trainer
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
 configure_file(packaging/modulefile.in ${PROJECT_BINARY_DIR}/modulefile @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/ringshard
     RENAME ${PROJECT_VERSION} COMPONENT program)

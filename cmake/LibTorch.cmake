@@ -7,7 +7,9 @@ if(NOT RINGSHARD_TORCH_DIR)
     set(RINGSHARD_TORCH_DIR "${first_wheel}" CACHE PATH "Folder with include/ and lib/ of LibTorch" FORCE)
 endif()
 if(NOT EXISTS ${RINGSHARD_TORCH_DIR}/lib/libtorch_cpu.so)
-    message(FATAL_ERROR "There is no LibTorch at '${RINGSHARD_TORCH_DIR}': run scripts/setup, or give -DRINGSHARD_TORCH_DIR=...")
+    message(FATAL_ERROR "There is no LibTorch at '${RINGSHARD_TORCH_DIR}' (RINGSHARD_TORCH_DIR): run scripts/setup, or without root "
+        "scripts/setup --wheels-only, which fetches LibTorch and Arrow into .deps; or give the folders of both wheels: "
+        "-DRINGSHARD_TORCH_DIR=/path/to/site-packages/torch -DRINGSHARD_ARROW_DIR=/path/to/site-packages/pyarrow")
 endif()
 
 file(STRINGS ${RINGSHARD_TORCH_DIR}/include/torch/headeronly/version.h numbers REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")

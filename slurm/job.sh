@@ -1,6 +1,6 @@
 # What the batch scripts of this folder share; they source it. The site is named by SITE (slurm/sites/SITE.env).
 #
-# From outside: RINGSHARD_ROOT (where the repository is; by default where sbatch was called), RINGSHARD_MPI (what
+# From outside: RINGSHARD_ROOT (where the repository is; the scripts that source this find it), RINGSHARD_MPI (what
 # srun --mpi= gets; pmix), RANKS_PER_NODE (by default one per GPU of a node), MAX_RESTARTS (after failures; 20),
 # MAX_RESTARTS_WITHOUT_PROGRESS (after failures since the newest checkpoint; 3).
 

@@ -11,5 +11,9 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-. "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
+# SLURM runs a copy of this script: the program is where sbatch found the script.
+command=$(scontrol show job "$SLURM_JOB_ID" | sed -n '/ Command=/{s/^ *Command=//p;q}')
+case $command in */slurm/prepare.sh*) : "${RINGSHARD_ROOT:=${command%%/slurm/prepare.sh*}}" ;; esac
+export RINGSHARD_ROOT=${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}
+. "$RINGSHARD_ROOT/slurm/job.sh" || { echo "RINGSHARD_ROOT = $RINGSHARD_ROOT: set it to the folder with trainer and slurm" >&2; exit 66; }
 srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="${RANKS_PER_NODE:-1}" "$trainer" prepare "$@"

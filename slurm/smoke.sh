@@ -11,7 +11,11 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-. "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
+# SLURM runs a copy of this script: the program is where sbatch found the script.
+command=$(scontrol show job "$SLURM_JOB_ID" | sed -n '/ Command=/{s/^ *Command=//p;q}')
+case $command in */slurm/smoke.sh*) : "${RINGSHARD_ROOT:=${command%%/slurm/smoke.sh*}}" ;; esac
+export RINGSHARD_ROOT=${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}
+. "$RINGSHARD_ROOT/slurm/job.sh" || { echo "RINGSHARD_ROOT = $RINGSHARD_ROOT: set it to the folder with trainer and slurm" >&2; exit 66; }
 on_all_ranks() {
     srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block "$@"
 }

@@ -22,7 +22,11 @@ heartbeat=$!
 # 79: another start owns the run, and says itself how it ends.
 trap 'code=$?; kill $heartbeat; [ $code = 79 ] || echo $code >"$run/exit-code"' EXIT
 
-. "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
+# SLURM runs a copy of this script: the program is where sbatch found the script.
+command=$(scontrol show job "$SLURM_JOB_ID" | sed -n '/ Command=/{s/^ *Command=//p;q}')
+case $command in */slurm/sweep.sh*) : "${RINGSHARD_ROOT:=${command%%/slurm/sweep.sh*}}" ;; esac
+export RINGSHARD_ROOT=${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}
+. "$RINGSHARD_ROOT/slurm/job.sh" || { echo "RINGSHARD_ROOT = $RINGSHARD_ROOT: set it to the folder with trainer and slurm" >&2; exit 66; }
 begin_attempt "${settings[@]}"
 srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block --wait=120 \
     "$trainer" "${settings[@]}" &

@@ -12,7 +12,11 @@
 #SBATCH --requeue
 #SBATCH --signal=USR1@300
 
-. "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
+# SLURM runs a copy of this script: the program is where sbatch found the script.
+command=$(scontrol show job "$SLURM_JOB_ID" | sed -n '/ Command=/{s/^ *Command=//p;q}')
+case $command in */slurm/train_1node.sh*) : "${RINGSHARD_ROOT:=${command%%/slurm/train_1node.sh*}}" ;; esac
+export RINGSHARD_ROOT=${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}
+. "$RINGSHARD_ROOT/slurm/job.sh" || { echo "RINGSHARD_ROOT = $RINGSHARD_ROOT: set it to the folder with trainer and slurm" >&2; exit 66; }
 begin_attempt "$@"
 srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block --wait=120 \
     "$trainer" "$@" &

@@ -10,6 +10,7 @@
 #include "ringshard/cli/libtorch.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/config/env_setting.hpp"
 #include "ringshard/device/environment.hpp"
 #include "ringshard/job/slurm.hpp"
 
@@ -39,15 +40,19 @@ int main(int argc, char** argv) {
     const comm::MpiSession
         mpi;  // from here on an uncaught exception on any rank ends the whole job
     const comm::Group& world = mpi.world();
-    if (const auto mismatch = job::check_world_size(slurm, world.size()))
+    if (const auto mismatch =
+            job::check_world_size(slurm, environment, comm::mpi_library(), world.size(),
+                                  invocation.value().command == "train"))
         return report_once(*mismatch);
 
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
     if (!agreed) return cli::report_failure(agreed.failure(), world);
 
-    const auto torch = comm::agreed(world, cli::find_libtorch(environment));
+    const Environment full = device::with_variables(
+        environment, config::read_env(agreed.value().settings.values.run.env).value());
+    const auto torch = comm::agreed(world, cli::find_libtorch(full));
     if (!torch) return cli::report_failure(torch.failure(), world);
-    const auto run_in_engine = cli::load_engine(torch.value());
-    return run_in_engine({invocation.value().command, agreed.value().settings, agreed.value().notes,
-                          environment, world});
+    const auto run_in_engine = cli::load_engine(torch.value(), full);
+    return run_in_engine(
+        {invocation.value().command, agreed.value().settings, agreed.value().notes, full, world});
 }

@@ -10,6 +10,30 @@
 
 namespace ringshard::config {
 
+namespace {
+
+// Returns true if the statement is of the deepspeed_config of an Accelerate file whose
+// distributed_type is NO: Accelerate does not read it then.
+bool is_void(const Statement& statement, const Statements& all) {
+    if (statement.block != "deepspeed_config" && statement.name != "deepspeed_config") return false;
+    return std::ranges::any_of(all, [&](const Statement& other) {
+        return other.name == "distributed_type" && other.block.empty() &&
+               lower_case(trim(other.text)) == "no" &&
+               other.origin.strength == statement.origin.strength;
+    });
+}
+
+}  // namespace
+
+void Resolver::take(const Statements& statements) {
+    for (const Statement& statement : statements) {
+        if (!is_void(statement, statements))
+            take(statement);
+        else if (!is_null(statement.text))
+            add_idle("deepspeed_config", "distributed_type is NO");
+    }
+}
+
 void Resolver::take(const Statement& statement) {
     if (!is_utf8(statement.name) || !is_utf8(statement.text))
         return result_.problems.push_back(
@@ -57,11 +81,12 @@ void Resolver::take(const Statement& statement, const std::string& name) {
     if (!alias->values.empty()) {
         if (is_null(meaning)) return;
         const auto read = read_boolean(meaning);
-        if (!read) {
+        const auto word = alias->values.find(lower_case(trim(meaning)));
+        if (!read && word == alias->values.end()) {
             result_.broken.insert(alias->target);
             return result_.problems.push_back(complaint(statement, "must be true or false"));
         }
-        meaning = alias->values.at(*read ? "true" : "false");
+        meaning = read ? alias->values.at(*read ? "true" : "false") : word->second;
         if (meaning.empty()) return;  // this value has no effect
     }
     double number = 0;
@@ -82,8 +107,11 @@ void Resolver::take_fsdp_words(const Statement& statement) {
     };
     say("distributed_type", "FSDP");
     if (read_boolean(statement.text)) return;
-    for (const std::string& word : split(statement.text, ' ')) {
-        if (word.empty() || word == "auto_wrap") continue;
+    std::vector<std::string> words;  // "a b", or a list in a file
+    if (const Rule broken = read_value(statement.text, words))
+        return result_.problems.push_back(complaint(statement, *broken));
+    for (const std::string& word : words) {
+        if (word == "auto_wrap") continue;
         FsdpStrategy ignored{};
         if (word == "offload")
             say("offload_param_device", "cpu");

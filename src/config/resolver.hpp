@@ -21,9 +21,7 @@ public:
     Resolver(const OptionTable& table, Resolution& result) : table_(table), result_(result) {}
 
     // Interprets the statements' names, and opens blocks.
-    void take(const Statements& statements) {
-        for (const Statement& statement : statements) take(statement);
-    }
+    void take(const Statements& statements);
     // Returns the strongest value of a setting so far.
     const Assignment* strongest(const std::string& name) const {
         const Assignment* best = nullptr;

@@ -1,9 +1,12 @@
 #include "validate.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "enum_names.hpp"
+#include "ringshard/config/env_setting.hpp"
+#include "ringshard/config/evaluation_sets.hpp"
 #include "ringshard/config/schedule_settings.hpp"
 #include "rule_report.hpp"
 
@@ -32,6 +35,13 @@ public:
         }
     }
 
+    void check_split() {
+        const auto& size = settings_.values.data.test_split_size;
+        if (size && *size >= 1 && *size != std::floor(*size))
+            complain({"test_split_size"},
+                     "must be a share of the data below 1, or a whole number of rows");
+    }
+
     void check_learning() {
         const DataSettings& data = settings_.values.data;
         if (!data.roles_to_train.empty() && data.assistant_only_loss)
@@ -51,6 +61,11 @@ public:
         const auto schedule = read_schedule_settings(settings_.values.training);
         if (!schedule)
             complain({"lr_scheduler_type", "lr_scheduler_kwargs"}, schedule.failure().message);
+    }
+
+    void check_env() {
+        const auto variables = read_env(settings_.values.run.env);
+        if (!variables) complain({"env"}, variables.failure().message);
     }
 
     void check_model() {
@@ -107,12 +122,7 @@ public:
 
     void check_evaluation() {
         const Config& config = settings_.values;
-        std::string metric = config.evaluation.metric_for_best_model;
-        if (metric.starts_with("eval_")) metric = metric.substr(5);
-        if (!metric.empty() && metric != "loss" && metric != "entropy" &&
-            metric != "mean_token_accuracy")
-            complain({"metric_for_best_model"},
-                     "must be loss, entropy or mean_token_accuracy, with or without eval_");
+        check_metric();
         const bool is_best_saved = config.checkpoint.save_strategy == SaveStrategy::best;
         if (is_best_saved && config.evaluation.eval_strategy == Interval::no)
             complain({"save_strategy", "eval_strategy"},
@@ -137,6 +147,29 @@ public:
             complain({"load_best_model_at_end", "save_steps", "eval_steps"},
                      "every checkpoint needs an evaluation: save_steps must be a multiple of "
                      "eval_steps");
+    }
+
+    // A run with several named evaluation sets has no eval_loss, but one for each name.
+    void check_metric() {
+        const Config& config = settings_.values;
+        const auto sets = evaluation_sets(config.data.eval_dataset_name);
+        if (!sets) return complain({"eval_dataset_name"}, sets.failure().message);
+        const bool are_named = !sets.value().empty() && !sets.value().front().name.empty();
+        std::string metric = config.evaluation.metric_for_best_model;
+        if (metric.starts_with("eval_")) metric = metric.substr(5);
+        std::vector<std::string> known;
+        for (const char* number : {"loss", "entropy", "mean_token_accuracy"})
+            for (const EvaluationSet& set :
+                 are_named ? sets.value() : std::vector<EvaluationSet>{{"", ""}})
+                known.push_back(set.name.empty() ? number : format_text("{}_{}", set.name, number));
+        const bool is_asked = config.evaluation.load_best_model_at_end ||
+                              config.evaluation.early_stopping_patience ||
+                              config.checkpoint.save_strategy == SaveStrategy::best;
+        if (metric.empty() && !(are_named && is_asked)) return;
+        if (std::ranges::find(known, metric) == known.end())
+            complain({"metric_for_best_model"},
+                     format_text("{}, with or without eval_{}", one_of(known),
+                                 are_named ? ": eval_dataset_name has named sets" : ""));
     }
 
     void check_eval_prompts() {
@@ -310,8 +343,10 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     RuleReport report(settings, broken, problems);
     Checker checker(report);
     checker.check_packing();
+    checker.check_split();
     checker.check_learning();
     checker.check_schedule();
+    checker.check_env();
     checker.check_model();
     checker.check_trackers();
     checker.check_intervals();

@@ -114,11 +114,13 @@ void check_lora(RuleReport& report) {
         {"lora_modules_to_save", true},
         {"exclude_modules", !adapter.exclude_modules.empty()},
         {"layers_to_transform", !adapter.layers_to_transform.empty()},
+        {"layers_pattern", !adapter.layers_pattern.empty()},
         {"rank_pattern", !adapter.rank_pattern.empty()},
         {"alpha_pattern", !adapter.alpha_pattern.empty()},
         {"use_rslora", adapter.use_rslora},
         {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
         {"use_dora", adapter.use_dora},
+        {"lora_bias", adapter.lora_bias},
         {"init_lora_weights", adapter.init_lora_weights != "true"},
         {"bias", adapter.bias != TrainedBiases::none},
         {"loraplus_lr_ratio", true}};

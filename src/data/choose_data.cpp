@@ -5,6 +5,7 @@
 #include "read_mixture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/config/evaluation_sets.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/text/tokenizer_folder.hpp"
 #include "ringshard/text/value.hpp"
@@ -234,15 +235,19 @@ Expected<Preparation> training_data(const config::Config& config, const HubCache
     return preparation;
 }
 
-Expected<Preparation> evaluation_data(const config::Config& config, const HubCache& hub) {
+namespace {
+
+// `dataset`: one of eval_dataset_name; empty: a part of the training data, or the test split.
+Expected<Preparation> one_evaluation_set(const config::Config& config, const HubCache& hub,
+                                         const std::string& dataset) {
     auto preparation = common_settings(config, hub);
     if (!preparation) return preparation;
     const config::DataSettings& data = config.data;
     if (data.eval_packing && !data.skip_prepare_dataset)
         preparation.value().rows.packs = *data.eval_packing;
-    if (!data.eval_dataset_name.empty()) {
+    if (!dataset.empty()) {
         preparation.value().sources = {Source{.dataset = {.setting = "eval_dataset_name",
-                                                          .path = data.eval_dataset_name,
+                                                          .path = dataset,
                                                           .config = data.dataset_config,
                                                           .split = data.dataset_test_split,
                                                           .takes_any_split = true}}};
@@ -268,6 +273,24 @@ Expected<Preparation> evaluation_data(const config::Config& config, const HubCac
             "of the training data, eval_dataset_name names other data";
     if (splits_off) preparation.value().side = SampleChoice::Side::test;
     return preparation;
+}
+
+}  // namespace
+
+Expected<std::vector<EvaluationData>> evaluation_data(const config::Config& config,
+                                                      const HubCache& hub) {
+    auto sets = config::evaluation_sets(config.data.eval_dataset_name);
+    if (!sets) return sets.failure();
+    if (sets.value().empty()) sets.value().push_back({});
+    std::vector<EvaluationData> all;
+    for (const config::EvaluationSet& set : sets.value()) {
+        auto preparation = one_evaluation_set(config, hub, set.dataset);
+        if (!preparation) return preparation.failure();
+        all.push_back(
+            {set.name.empty() ? "evaluation data" : format_text("evaluation data {}", set.name),
+             std::move(preparation).value()});
+    }
+    return all;
 }
 
 fs::path cache_folder(const config::DataSettings& settings, const HubCache& hub) {

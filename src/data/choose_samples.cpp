@@ -152,15 +152,17 @@ Expected<std::vector<int64_t>> choose_samples(const SampleChoice& choice) {
     std::vector<int64_t> chosen = std::move(of_mixture).value();
     numpy_shuffle(static_cast<uint64_t>(choice.shuffle_seed.value_or(choice.seed)),
                   std::span(chosen));
-    const double test_rows = choice.test_size < 1
-                                 ? std::ceil(choice.test_size * static_cast<double>(chosen.size()))
-                                 : choice.test_size;
-    if (choice.test_size >= 1 && test_rows >= static_cast<double>(chosen.size()))
-        return Failure{ExitCode::settings,
-                       format_text("test_split_size = {}: the data has {} rows, and none would be "
-                                   "left to train on",
-                                   shortest(choice.test_size), chosen.size())};
-    const auto test_end = chosen.begin() + static_cast<std::ptrdiff_t>(test_rows);
+    const auto num_samples = static_cast<double>(chosen.size());
+    const bool is_share = choice.test_size < 1;
+    const double num_tested =
+        std::ceil(is_share ? choice.test_size * num_samples : choice.test_size);
+    if (num_tested >= num_samples && !is_share)
+        return Failure{
+            ExitCode::settings,
+            format_text("test_split_size = {}: the data has {} samples, and some have to "
+                        "be left to train on",
+                        num_tested, num_samples)};
+    const auto test_end = chosen.begin() + static_cast<std::ptrdiff_t>(num_tested);
     if (choice.side == SampleChoice::Side::test)
         chosen.erase(test_end, chosen.end());
     else

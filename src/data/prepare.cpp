@@ -276,6 +276,13 @@ comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation,
 
 }  // namespace
 
+std::optional<comm::AgreedFailure> find_files(const Preparation& preparation, const HubCache& hub,
+                                              const comm::Group& group) {
+    std::vector<std::string> ignored;  // prepare() reports them
+    const auto inputs = find_inputs(preparation, hub, group, ignored);
+    return inputs ? std::nullopt : std::optional(inputs.failure());
+}
+
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open) {
     if (group.is_root()) remove_leftovers(resources.cache);

@@ -36,4 +36,14 @@ void prepare_environment(const Environment& environment) {
     set_if_unset("LRU_CACHE_CAPACITY", "128");
 }
 
+Environment with_variables(const Environment& environment,
+                           const Environment::Variables& variables) {
+    Environment::Variables all = environment.all();
+    for (const auto& [name, value] : variables) {
+        setenv(name.c_str(), value.c_str(), 1);
+        all[name] = value;
+    }
+    return Environment(std::move(all));
+}
+
 }  // namespace ringshard::device

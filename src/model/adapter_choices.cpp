@@ -58,7 +58,8 @@ std::optional<Failure> find_idle_exclusion(const LoraConfig& config,
 }  // namespace
 
 std::optional<Failure> find_idle_choice(const ModelSpec& spec, const LoraConfig& config) {
-    const std::vector<LinearLayer> layers = linear_layers_of(ModelParts(spec));
+    std::vector<LinearLayer> layers = linear_layers_of(ModelParts(spec));
+    layers.push_back({spec.names.head, spec.blocks.size(), spec.names.head, {}});
     if (config.target_modules.empty() && !config.target_parameters.empty() &&
         (config.layers_to_transform || !config.exclude_modules.empty()))
         return refuse(
@@ -72,6 +73,7 @@ std::optional<Failure> find_idle_choice(const ModelSpec& spec, const LoraConfig&
             adapted.push_back(block_prefix(spec, block) + layer);
             if (!config.target_parameters.empty()) adapted.push_back(adapted.back() + ".weight");
         }
+    if (spec.head_adapter) adapted.push_back(spec.names.head);
     if (auto failure = find_idle_pattern("rank_pattern", config.rank_pattern, adapted))
         return failure;
     return find_idle_pattern("alpha_pattern", config.alpha_pattern, adapted);

@@ -32,7 +32,7 @@ constexpr const char* plain_config = R"({
   "use_rslora": false, "velora_config": null})";
 
 // Fields that the reader uses, and fields that change no number.
-constexpr std::array<std::string_view, 24> known_fields{"alpha_pattern",
+constexpr std::array<std::string_view, 25> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
                                                         "bias",
@@ -42,6 +42,7 @@ constexpr std::array<std::string_view, 24> known_fields{"alpha_pattern",
                                                         "layers_pattern",
                                                         "layers_to_transform",
                                                         "lora_alpha",
+                                                        "lora_bias",
                                                         "lora_dropout",
                                                         "megatron_core",
                                                         "modules_to_save",
@@ -126,7 +127,7 @@ Patterns<Value> read_patterns(const ordered_json& field) {
     return patterns;
 }
 
-// As in PEFT, blocks are chosen among named targets, and lie in "layers". Returns the failure of
+// As in PEFT, blocks are chosen among named targets. Returns the failure of
 // fields that contradict this, or an empty text.
 std::string find_contradiction(const json& config) {
     const auto field = [&](const char* name) { return config.value(name, json()); };
@@ -137,11 +138,7 @@ std::string find_contradiction(const json& config) {
     if (field("target_modules") == json::array() && asks_for_nothing(field("target_parameters")))
         return "target_modules is empty: name linear layers, or all-linear";
     if (asks_for_nothing(pattern) || pattern == "") return {};
-    if (layers.is_null()) return "layers_pattern has a meaning beside layers_to_transform only";
-    const bool is_named =
-        pattern == "layers" ||
-        (pattern.is_array() && std::ranges::find(pattern, "layers") != pattern.end());
-    return is_named ? "" : "layers_pattern: the blocks of this model lie in \"layers\"";
+    return layers.is_null() ? "layers_pattern has a meaning beside layers_to_transform only" : "";
 }
 
 bool is_whole(const json& value) { return value.is_number_integer(); }
@@ -177,12 +174,13 @@ bool are_alphas(const json& value) {
 }
 
 constexpr const char* targets_rule = "must be names, one expression, or null";
-constexpr std::array<FieldRule, 14> field_rules{{
+constexpr std::array<FieldRule, 16> field_rules{{
     {"r", "must be a whole number", is_whole},
     {"lora_alpha", "must be a number", is_number},
     {"lora_dropout", "must be at least 0 and below 1", is_dropout},
     {"use_rslora", "must be true or false", is_flag},
     {"use_dora", "must be true or false", is_flag},
+    {"lora_bias", "must be true or false", is_flag},
     {"bias", "must be none, all or lora_only", are_biases},
     {"target_modules", targets_rule, are_targets},
     {"exclude_modules", targets_rule, are_targets},
@@ -191,6 +189,7 @@ constexpr std::array<FieldRule, 14> field_rules{{
     {"rank_pattern", "must hold a whole number for each expression", are_ranks},
     {"alpha_pattern", "must hold a number for each expression", are_alphas},
     {"layers_to_transform", "must be a number of a block, a list of them, or null", are_blocks},
+    {"layers_pattern", "must be a name, a list of names, or null", are_targets},
     {"task_type", "causal language models are trained: CAUSAL_LM, or null", is_served_task},
 }};
 
@@ -210,6 +209,7 @@ LoraConfig read_adapter_fields(const json& config, const ordered_json& in_order)
     lora.lora_dropout = config.value("lora_dropout", lora.lora_dropout);
     lora.use_rslora = config.value("use_rslora", false);
     lora.use_dora = config.value("use_dora", false);
+    lora.lora_bias = config.value("lora_bias", false);
     if (const json init = config.value("init_lora_weights", json()); init.is_string())
         lora.init = config::read_adapter_init(init).value_or(config::AdapterInit());
     if (config.contains("bias")) lora.bias = *read_biases(config["bias"]);
@@ -234,6 +234,8 @@ LoraConfig read_adapter_fields(const json& config, const ordered_json& in_order)
         lora.layers_to_transform = layers.is_number() ? std::vector{layers.get<int64_t>()}
                                                       : layers.get<std::vector<int64_t>>();
     }
+    read_names(config.value("layers_pattern", json()), lora.layers_pattern);
+    std::erase(lora.layers_pattern, "");  // PEFT takes an empty name for none
     return lora;
 }
 
@@ -265,6 +267,7 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     config["lora_dropout"] = lora.lora_dropout;
     config["use_rslora"] = lora.use_rslora;
     config["use_dora"] = lora.use_dora;
+    config["lora_bias"] = lora.lora_bias;
     if (const std::string init = text_of(lora.init); init != "true")
         config["init_lora_weights"] = init;
     config["bias"] = text_of(lora.bias);
@@ -284,6 +287,7 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     for (const auto& [layers, alpha] : lora.alpha_pattern)
         config["alpha_pattern"][layers] = whole_if_it_is(alpha);
     if (lora.layers_to_transform) config["layers_to_transform"] = *lora.layers_to_transform;
+    if (!lora.layers_pattern.empty()) config["layers_pattern"] = lora.layers_pattern;
     return config.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

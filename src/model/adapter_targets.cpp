@@ -17,7 +17,7 @@ namespace {
 // that have no adapter here.
 std::optional<Failure> check_expression(const std::regex& expression, const std::string& text,
                                         const std::vector<LinearLayer>& layers) {
-    std::set<std::string> others{"lm_head"};
+    std::set<std::string> others;
     if (!layers.empty()) {
         const std::string& name = layers.front().name;
         const std::string prefix = name.substr(0, name.find("layers."));
@@ -32,21 +32,20 @@ std::optional<Failure> check_expression(const std::regex& expression, const std:
     }
     for (const std::string& other : others)
         if (std::regex_match(other, expression))
-            return refuse(format_text(
-                "lora_target_modules = {}: matches {}, which is no linear layer of a block, and "
-                "PEFT refuses that; name the layers, as .*\\.(q_proj|v_proj)",
-                text, other));
+            return refuse(
+                format_text("lora_target_modules = {}: matches {}, which is no linear layer, and "
+                            "PEFT refuses that; name the layers, as .*\\.(q_proj|v_proj)",
+                            text, other));
     return std::nullopt;
 }
 
 std::optional<Failure> check_target(const std::string& target,
                                     const std::vector<LinearLayer>& layers) {
-    for (const auto* whole : {"lm_head", "embed_tokens"})
-        if (is_end_of(whole, target))
-            return refuse(
-                format_text("lora_target_modules = {}: adapters belong to linear layers of blocks; "
-                            "train this module whole: lora_modules_to_save {}",
-                            target, whole));
+    if (is_end_of("embed_tokens", target))
+        return refuse(
+            format_text("lora_target_modules = {}: adapters belong to linear layers; train this "
+                        "module whole: lora_modules_to_save embed_tokens",
+                        target));
     std::vector<std::string> names;
     for (const LinearLayer& layer : layers) {
         if (is_end_of(target, layer.name)) return std::nullopt;

@@ -46,16 +46,66 @@ Expected<AdapterSpec> adapter_of(const LoraConfig& config, const LinearLayer& la
     const auto alpha =
         of_pattern("alpha_pattern", config.alpha_pattern, layer.name, config.lora_alpha);
     if (!alpha) return alpha.failure();
-    // As in PEFT a rank may exceed one side of a matrix: all-linear names narrow ones too.
-    const bool is_part = config.init.takes_from_weights();
-    const int64_t most = is_part ? std::min(layer.shape[0], layer.shape[1])
-                                 : std::max(layer.shape[0], layer.shape[1]);
-    if (rank.value() < 1 || rank.value() > most)
-        return refuse(format_text("lora_r = {}: {} is a matrix of {} x {}; a rank is from 1 to {}",
-                                  rank.value(), layer.name, layer.shape[0], layer.shape[1], most));
+    // As in PEFT any rank will do, above both sides of a matrix too. A part of the weights has at
+    // most the rank of these.
+    const int64_t most = std::min(layer.shape[0], layer.shape[1]);
+    if (config.init.takes_from_weights() && rank.value() > most)
+        return refuse(format_text(
+            "lora_r = {}: {} is a matrix of {} x {}, and has no part of a rank above {}; give a "
+            "smaller rank, or init_lora_weights true",
+            rank.value(), layer.name, layer.shape[0], layer.shape[1], most));
+    if (rank.value() < 1)
+        return refuse(format_text("rank_pattern: the rank of {} is {}, and it must be above 0",
+                                  layer.name, rank.value()));
     const auto r = static_cast<double>(rank.value());
     return AdapterSpec{rank.value(), alpha.value() / (config.use_rslora ? std::sqrt(r) : r),
-                       config.lora_dropout, config.use_dora};
+                       config.lora_dropout, config.use_dora, config.lora_bias};
+}
+
+// PEFT's own rules.
+std::optional<Failure> check_lora_bias(const LoraConfig& config, bool has_parameters) {
+    if (!config.lora_bias) return std::nullopt;
+    if (config.use_dora)
+        return refuse(
+            "lora_bias, use_dora: PEFT has no bias of B beside magnitudes; leave one out");
+    if (config.init.kind != config::AdapterInit::Kind::uniform)
+        return refuse(
+            "lora_bias, init_lora_weights: PEFT has a bias of B beside uniform first values alone; "
+            "leave one out");
+    if (has_parameters)
+        return refuse(
+            "lora_bias: adapters of parameters (lora_target_parameters, or layers that PEFT takes "
+            "for parameters) have no bias in PEFT; leave it out");
+    return std::nullopt;
+}
+
+// The linear layers of blocks and the output layer, whose block is the number of blocks.
+std::vector<LinearLayer> with_head(const ModelSpec& spec, std::vector<LinearLayer> layers) {
+    layers.push_back(
+        {spec.names.head, spec.blocks.size(), spec.names.head, {spec.vocabulary, spec.width}});
+    return layers;
+}
+
+std::optional<Failure> check_head_adapter(const ModelSpec& spec, const LoraConfig& config) {
+    if (config.use_dora || config.init.takes_from_weights())
+        return refuse(format_text(
+            "lora_target_modules, {}: the adapter of {} is a plain one that begins with B = 0; "
+            "leave one of the two out",
+            config.use_dora ? "use_dora" : "init_lora_weights", spec.names.head));
+    return std::nullopt;
+}
+
+// PEFT looks for the blocks in a list of this name.
+std::optional<Failure> check_layers_pattern(const ModelSpec& spec, const LoraConfig& config) {
+    const std::vector<std::string>& names = config.layers_pattern;
+    if (names.empty()) return std::nullopt;
+    if (!config.layers_to_transform)
+        return refuse("layers_pattern: has a meaning beside layers_to_transform only: give both");
+    const std::string& blocks = spec.names.blocks;
+    const std::string list = blocks.substr(blocks.rfind('.') + 1);
+    if (std::ranges::find(names, list) != names.end()) return std::nullopt;
+    return refuse(format_text("layers_pattern = {}: the blocks of this model lie in '{}'",
+                              join(names, ","), list));
 }
 
 std::vector<std::string> tensor_names(const ModelParts& parts) {
@@ -116,7 +166,10 @@ void name_wholly(LoraConfig& config, const std::vector<const LinearLayer*>& targ
     config.modules_to_save = whole_names(config.modules_to_save, tensors);
 }
 
-bool is_bias(const std::string& tensor) { return tensor.ends_with(".bias"); }
+// Of the model: B of an adapter may have one of its own.
+bool is_bias(const std::string& tensor) {
+    return tensor.ends_with(".bias") && !tensor.ends_with(".lora_B.bias");
+}
 
 // The biases that train, in PEFT's way.
 std::set<std::string> find_biases(const ModelSpec& spec, const LoraConfig& config,
@@ -184,13 +237,21 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     if (auto failure = settle_expert_targets(spec, config, layers)) return failure;
     const auto parameters = find_parameters(config, spec, layers, tensor_names(parts));
     if (!parameters) return parameters.failure();
+    if (auto failure = check_lora_bias(config, !parameters.value().empty())) return failure;
+    if (auto failure = check_layers_pattern(spec, config)) return failure;
     if (auto failure = settle_targets(spec, config, layers)) return failure;
     if (auto failure = refuse_experts(config, parts, is_all_linear)) return failure;
-    const auto targets = find_targets(config, layers);
+    const std::vector<LinearLayer> all = with_head(spec, layers);
+    const auto targets = find_targets(config, all);
     if (!targets) return targets.failure();
     for (const LinearLayer* layer : targets.value()) {
         const auto adapter = adapter_of(config, *layer);
         if (!adapter) return adapter.failure();
+        if (layer->block == spec.blocks.size()) {
+            if (auto failure = check_head_adapter(spec, config)) return failure;
+            spec.head_adapter = adapter.value();
+            continue;
+        }
         spec.blocks[layer->block].adapters[layer->in_block] = adapter.value();
     }
     for (const LinearLayer& parameter : parameters.value()) {
@@ -209,9 +270,9 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
 }
 
 bool has_adapters(const ModelSpec& spec) {
-    return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
-        return !block.adapters.empty() || !block.joint.empty();
-    });
+    return spec.head_adapter || std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+               return !block.adapters.empty() || !block.joint.empty();
+           });
 }
 
 bool has_dropout(const ModelSpec& spec) {
@@ -219,6 +280,7 @@ bool has_dropout(const ModelSpec& spec) {
         return std::ranges::any_of(layers,
                                    [](const auto& adapter) { return adapter.second.dropout > 0; });
     };
+    if (spec.head_adapter && spec.head_adapter->dropout > 0) return true;
     return std::ranges::any_of(spec.blocks, [&](const BlockSpec& block) {
         return drops(block.adapters) ||
                std::ranges::any_of(

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
@@ -50,17 +51,33 @@ HeadViews::HeadViews(shard::UnitTensors tensors, const HeadParameters& parameter
     : unit(std::move(tensors)),
       norm(*parameters.norm),
       projection(unit[parameters.projection]),
-      bias(parameters.bias ? unit[*parameters.bias] : at::Tensor()) {}
+      bias(parameters.bias ? unit[*parameters.bias] : at::Tensor()),
+      adapter(parameters.adapter ? &*parameters.adapter : nullptr) {}
 
 namespace {
 
 // Returns the logits of normed rows. Their factor is the rows', which are fewer numbers.
-at::Tensor logits_of(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
-                     const at::Tensor& normed) {
+at::Tensor logits_of(const ModelSpec& spec, const ProjectionContext& context,
+                     const HeadViews& weights, const at::Tensor& normed) {
     if (spec.logits_multiplier != 1) normed.mul_(spec.logits_multiplier);
-    at::Tensor logits = ops::linear(gemms, normed, weights.projection, weights.bias);
+    at::Tensor logits = ops::linear(context.gemms, normed, weights.projection, weights.bias);
+    if (weights.adapter != nullptr)
+        weights.adapter->forward({context, weights.unit, weights.projection}, normed, weights.bias,
+                                 logits);
     if (spec.logits_cap > 0) logits.div_(spec.logits_cap).tanh_().mul_(spec.logits_cap);
     return logits;
+}
+
+// Returns the gradient of the rows, and adds that of the adapter, if there is one.
+at::Tensor projection_backward(const ProjectionContext& context, const HeadViews& weights,
+                               const HeadGradients& gradients, const at::Tensor& normed,
+                               const at::Tensor& d_logits) {
+    if (weights.adapter == nullptr)
+        return ops::linear_backward_input(context.gemms, d_logits, weights.projection);
+    const LowRank::Operands operands{context, weights.unit, weights.projection};
+    const LowRank::Gradient gradient = weights.adapter->begin_backward(operands, d_logits);
+    weights.adapter->add_gradients(operands, gradients.unit, gradient, normed);
+    return weights.adapter->input_gradient(operands, gradient);
 }
 
 // Turns the gradient of capped logits into that of the logits before.
@@ -78,7 +95,11 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
         const at::Tensor y = normed.y.to(weights.projection.scalar_type());
-        const at::Tensor logits = logits_of(spec, work.gemms, weights, y);
+        const ProjectionContext context{work.gemms,
+                                        targets.dropout_keys.defined()
+                                            ? targets.dropout_keys.index_select(0, chunk.places)
+                                            : at::Tensor()};
+        const at::Tensor logits = logits_of(spec, context, weights, y);
         const at::Tensor capped = spec.logits_cap > 0 ? logits.clone() : at::Tensor();
         ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
                            chunk.token_stats);
@@ -88,8 +109,7 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
             ops::add_bias_gradient(gradients.unit[*gradients.parameters.bias], d_logits);
         const auto [d_projection, begins] = gradients.unit.sum(gradients.parameters.projection);
         ops::add_weight_gradient(work.gemms, d_projection, d_logits, y, begins);
-        const at::Tensor d_normed =
-            ops::linear_backward_input(work.gemms, d_logits, weights.projection);
+        const at::Tensor d_normed = projection_backward(context, weights, gradients, y, d_logits);
         if (spec.logits_multiplier != 1) d_normed.mul_(spec.logits_multiplier);
         const at::Tensor d_rows = at::zeros_like(rows);
         weights.norm.backward(weights.unit, gradients.unit, d_normed, rows, normed.inverse_rms,
@@ -136,7 +156,7 @@ TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const a
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
                        const at::Tensor& x) {
     const at::Tensor y = weights.norm.forward(weights.unit, x).y;
-    return logits_of(spec, gemms, weights, y.to(weights.projection.scalar_type()));
+    return logits_of(spec, {gemms}, weights, y.to(weights.projection.scalar_type()));
 }
 
 }  // namespace ringshard::model

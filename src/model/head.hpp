@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "parts/low_rank.hpp"
 #include "parts/norm.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
@@ -19,6 +20,7 @@ struct HeadParameters {
     shard::ParameterId projection{};
     std::optional<Norm> norm;  // always there, once declared
     std::optional<shard::ParameterId> bias{};
+    std::optional<LowRank> adapter{};  // of the projection
 };
 
 // The weights of the head.
@@ -27,8 +29,9 @@ struct HeadViews {
 
     shard::UnitTensors unit;
     const Norm& norm;
-    at::Tensor projection;  // [v, w]
-    at::Tensor bias;        // [v], or undefined
+    at::Tensor projection;   // [v, w]
+    at::Tensor bias;         // [v], or undefined
+    const LowRank* adapter;  // or nullptr
 };
 
 struct HeadGradients {
@@ -39,12 +42,16 @@ struct HeadGradients {
 // The rows of x [t, w] that have a target, as TokenBatch has them.
 struct HeadTargets {
     explicit HeadTargets(const TokenBatch& batch)
-        : places(batch.target_places), tokens(batch.targets), weights(batch.weights) {}
+        : places(batch.target_places),
+          tokens(batch.targets),
+          weights(batch.weights),
+          dropout_keys(batch.dropout_keys) {}
     HeadTargets of_range(int64_t begin, int64_t length) const;
 
-    at::Tensor places;   // [n]
-    at::Tensor tokens;   // [n]
-    at::Tensor weights;  // [n], or undefined
+    at::Tensor places;        // [n]
+    at::Tensor tokens;        // [n]
+    at::Tensor weights;       // [n], or undefined
+    at::Tensor dropout_keys;  // [t], or undefined
 };
 
 struct HeadWork {

@@ -35,6 +35,13 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
                         "which all adapters share; choose true or gaussian, or train it in a run "
                         "of its own",
                         name)};
+    if (alone.head_adapter)
+        return Failure{
+            ExitCode::settings,
+            format_text("adapter {}: would adapt {}, and adapters that train together are "
+                        "for linear layers of blocks; train it whole, by "
+                        "lora_modules_to_save, or in a run of its own",
+                        name, alone.names.head)};
     for (const BlockSpec& block : alone.blocks) {
         if (!block.experts) continue;
         for (const auto& [layer, adapter] : block.adapters)

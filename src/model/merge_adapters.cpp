@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "magnitudes.hpp"
 #include "model_parts.hpp"
@@ -63,9 +64,10 @@ void add_adapter_tensors(Tensors& tensors, const shard::FlatUnit& unit, const at
                 flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
 }
 
-// The adapters of a block by the name of the weight that they belong to.
-FactorsByName factors_of(const BlockSpec& block, const std::string& prefix,
-                         const Tensors& tensors) {
+// The adapters of a block by the name of the weight that they belong to. Sets in `added` the
+// vectors that are added to biases, by the names of these.
+FactorsByName factors_of(const BlockSpec& block, const std::string& prefix, const Tensors& tensors,
+                         Tensors& added) {
     FactorsByName factors;
     for (const auto& [layer, adapter] : block.adapters) {
         if (block.experts && (layer == experts_gate_up || layer == experts_down)) {
@@ -82,6 +84,8 @@ FactorsByName factors_of(const BlockSpec& block, const std::string& prefix,
                          adapter.scaling};
         if (adapter.has_magnitude) of_layer.magnitude = tensors.at(name + ".lora_magnitude_vector");
         factors[weight + ".weight"] = {std::move(of_layer)};
+        if (adapter.has_bias)
+            added[weight + ".bias"] = tensors.at(name + ".lora_B.bias") * adapter.scaling;
     }
     return factors;
 }
@@ -133,15 +137,57 @@ void merge(const std::vector<Factors>& parts, int64_t first, const at::Tensor& i
     }
 }
 
-void merge_unit(const FactorsByName& factors, size_t unit, shard::Zero& zero) {
+void merge_unit(const FactorsByName& factors, const Tensors& added, size_t unit,
+                shard::Zero& zero) {
     const auto [chunks, shards] = zero.weights_at_rest_of(unit);
     for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
         const at::Tensor numbers = shards.load(chunk, shard::Access::read);
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(chunks[chunk].range))
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(chunks[chunk].range)) {
+            const at::Tensor into = numbers.narrow(0, piece.in_range, piece.size);
             if (const auto found = factors.find(piece.tensor->spec.name); found != factors.end())
-                merge(found->second, piece.first, numbers.narrow(0, piece.in_range, piece.size));
+                merge(found->second, piece.first, into);
+            if (const auto found = added.find(piece.tensor->spec.name); found != added.end())
+                into.add_(found->second.narrow(0, piece.first, piece.size));
+        }
         shards.store(chunk, numbers);
     }
+}
+
+// The units of a module, and the tensors of their adapters, which are gathered.
+struct ModuleContent {
+    std::vector<size_t> frozen;
+    std::vector<size_t> trained;
+    Tensors adapters;
+};
+ModuleContent content_of(size_t module, shard::Zero& zero) {
+    ModuleContent content;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+        if (zero.units()[unit].module() != module) continue;
+        if (!zero.is_trained(unit)) {
+            content.frozen.push_back(unit);
+            continue;
+        }
+        content.trained.push_back(unit);
+        zero.begin_pass({unit});
+        add_adapter_tensors(content.adapters, zero.units()[unit], zero.weights(unit));
+        zero.release(unit, shard::Zero::NextUse::none);
+    }
+    return content;
+}
+
+void merge_head(const ModelSpec& spec, shard::Zero& zero) {
+    RINGSHARD_CHECK(!spec.tied, "the embedding would change with the head");
+    const std::string& name = spec.names.head;
+    const double scaling = spec.head_adapter->scaling;
+    const ModuleContent content = content_of(ModuleIndex(spec).head, zero);
+    FactorsByName factors;
+    factors[name + ".weight"] = {{content.adapters.at(name + ".lora_A.weight"),
+                                  content.adapters.at(name + ".lora_B.weight"), scaling}};
+    Tensors added;
+    if (spec.head_adapter->has_bias)
+        added[name + ".bias"] = content.adapters.at(name + ".lora_B.bias") * scaling;
+    for (const std::vector<size_t>& units : {content.frozen, content.trained})
+        for (const size_t unit : units) merge_unit(factors, added, unit, zero);
 }
 
 }  // namespace
@@ -150,24 +196,39 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
     RINGSHARD_CHECK(zero.compute_type() == at::kFloat, "weights are merged in fp32");
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         if (spec.blocks[block].adapters.empty()) continue;
-        Tensors tensors;
-        std::vector<size_t> frozen;
-        for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-            if (zero.units()[unit].module() != ModuleIndex::block(block)) continue;
-            if (!zero.is_trained(unit)) {
-                frozen.push_back(unit);
-                continue;
-            }
-            zero.begin_pass({unit});
-            add_adapter_tensors(tensors, zero.units()[unit], zero.weights(unit));
-            zero.release(unit, shard::Zero::NextUse::none);
-        }
-        FactorsByName factors = factors_of(spec.blocks[block], block_prefix(spec, block), tensors);
-        for (const size_t unit : frozen) {
+        const ModuleContent content = content_of(ModuleIndex::block(block), zero);
+        Tensors added;
+        FactorsByName factors =
+            factors_of(spec.blocks[block], block_prefix(spec, block), content.adapters, added);
+        for (const size_t unit : content.frozen) {
             if (has_magnitudes(spec.blocks[block])) find_row_factors(factors, unit, zero);
-            merge_unit(factors, unit, zero);
+            merge_unit(factors, added, unit, zero);
         }
+        if (added.empty()) continue;
+        for (const size_t unit : content.trained)  // bias lora_only, all
+            merge_unit({}, added, unit, zero);
     }
+    if (spec.head_adapter) merge_head(spec, zero);
+}
+
+std::optional<Failure> refuse_merge(const ModelSpec& spec) {
+    std::set<std::string> names;
+    for (const shard::UnitLayout& module : ModelParts(spec).modules)
+        for (const shard::ParameterGroup& group : module.groups())
+            for (const shard::TensorSpec& tensor : group.tensors) names.insert(tensor.name);
+    std::map<std::string, AdapterSpec> adapters;
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        for (const auto& [layer, adapter] : spec.blocks[block].adapters)
+            adapters[concat(block_prefix(spec, block), layer)] = adapter;
+    if (spec.head_adapter) adapters[spec.names.head] = *spec.head_adapter;
+    for (const auto& [layer, adapter] : adapters)
+        if (adapter.has_bias && !names.contains(layer + ".bias"))
+            return Failure{
+                ExitCode::settings,
+                format_text("merge: the adapter of {} has a bias (lora_bias), and the layer has "
+                            "none that it could be added to; export the adapter without merge",
+                            layer)};
+    return std::nullopt;
 }
 
 }  // namespace ringshard::model

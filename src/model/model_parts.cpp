@@ -66,6 +66,12 @@ ModelParts::ModelParts(const ModelSpec& spec) {
         if (spec.has_head_bias)
             head.bias =
                 unit.add({{{spec.names.head + ".bias", {spec.vocabulary}}}, InitialValues::zeros});
+        if (spec.head_adapter) {
+            const std::map<std::string, AdapterSpec> adapters{
+                {spec.names.head, *spec.head_adapter}};
+            const ProjectionSpec projected{{{spec.names.head, spec.vocabulary}}, spec.width};
+            head.adapter = LowRank::of(unit, projected, {adapters});
+        }
         add_own_heads(spec, unit);
     };
     if (spec.tied) add_head(embedding, table);

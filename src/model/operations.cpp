@@ -61,6 +61,11 @@ Operations operations_of_head(const ModelParts& parts, const shard::UnitLayout& 
     Operations operations{.products = head.operations};
     operations.by_product[head.name] = {.forward = head.operations};
     count_backward(head, module, operations);
+    if (!parts.head.adapter) return operations;
+    const ProductUse adapter{"adapters", parts.head.adapter->operations(), false};
+    operations.products += adapter.operations;
+    operations.by_product[adapter.name] = {.forward = adapter.operations};
+    count_backward(adapter, module, operations);
     return operations;
 }
 

@@ -51,6 +51,14 @@ fs::path folder_of(const fs::path& file) {
 
 }  // namespace
 
+std::vector<std::string> MetricsLog::evaluation_losses() const {
+    std::set<std::string> keys;
+    for (const auto& [step, line] : steps)
+        for (const auto& [key, value] : *line.object())
+            if (key.starts_with("eval_") && key.ends_with("loss")) keys.insert(key);
+    return {keys.begin(), keys.end()};
+}
+
 std::optional<double> MetricsLog::number(const Value& step, std::string_view key) {
     const Value* member = step.find(key);
     if (member == nullptr) return std::nullopt;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "html.hpp"
 #include "page_parts.hpp"
@@ -26,14 +27,19 @@ Chart loss_chart(Stories runs, LossScale scale) {
     Chart chart = chart_of_runs(runs, {"Loss", "loss", Counting::plain, false});
     chart.scale = scale;
     for (size_t run = 0; run < runs.size(); ++run)
-        chart.dots.push_back({series_of(runs[run].metrics, "eval_loss"), run});
+        for (const std::string& key : runs[run].metrics.evaluation_losses())
+            chart.dots.push_back({series_of(runs[run].metrics, key), run});
     if (runs.size() == 1) chart.marks = marks_of_attempts(runs.front().events);
     return chart;
 }
 
-bool has_evaluations(Stories runs) {
-    return std::ranges::any_of(
-        runs, [](const RunStory& run) { return !series_of(run.metrics, "eval_loss").empty(); });
+// Returns "Dots: eval_loss.", or nothing without evaluations.
+std::string legend_of_dots(Stories runs) {
+    std::set<std::string> keys;
+    for (const RunStory& run : runs)
+        for (const std::string& key : run.metrics.evaluation_losses()) keys.insert(key);
+    if (keys.empty()) return {};
+    return format_text("Dots: {}.", join({keys.begin(), keys.end()}, ", "));
 }
 
 bool has_long(Stories runs) {
@@ -65,7 +71,7 @@ std::string curves(Stories runs, LossScale scale) {
     std::erase_if(charts, [](const Chart& chart) { return chart.is_empty(); });
     if (charts.empty()) return "<p>No step has been logged.</p>\n";
     const Axis steps = steps_of_runs(runs);
-    std::string words = has_evaluations(runs) ? "Dots: eval_loss." : "";
+    std::string words = legend_of_dots(runs);
     if (has_long(runs))
         words += format_text(
             "{}Lines of long runs: means of neighbouring steps; areas: from the lowest of them to "

@@ -16,14 +16,18 @@ struct Tile {
 };
 
 struct BestLoss {
+    std::string key;
     double value;
     int64_t step;
 };
+// Of the first named set, where there are several.
 std::optional<BestLoss> best_evaluation(const MetricsLog& metrics) {
+    const std::vector<std::string> keys = metrics.evaluation_losses();
     std::optional<BestLoss> best;
+    if (keys.empty()) return best;
     for (const auto& [step, line] : metrics.steps)
-        if (const auto loss = MetricsLog::number(line, "eval_loss"))
-            if (!best || *loss < best->value) best = {*loss, step};
+        if (const auto loss = MetricsLog::number(line, keys.front()))
+            if (!best || *loss < best->value) best = {keys.front(), *loss, step};
     return best;
 }
 
@@ -70,7 +74,8 @@ Tile loss_tile(const MetricsLog& metrics) {
 Tile evaluation_tile(const MetricsLog& metrics) {
     const auto best = best_evaluation(metrics);
     if (!best) return {};
-    return {"Best eval_loss", number_text(best->value), format_text("at step {}", best->step)};
+    return {format_text("Best {}", best->key), number_text(best->value),
+            format_text("at step {}", best->step)};
 }
 
 Tile speed_tile(const MetricsLog& metrics) {

@@ -131,8 +131,10 @@ std::string differing_settings(Stories runs) {
     for (const RunStory& run : runs) {
         if (!run.record) continue;
         table.heads.push_back(run.metrics.name);
+        // num_processes is what a profile was written for; the mesh says how many ranks there were.
         for (const RunRecord::Setting& setting : run.record->settings)
-            if (std::ranges::find(names, setting.name) == names.end())
+            if (setting.has_effect && setting.name != "num_processes" &&
+                std::ranges::find(names, setting.name) == names.end())
                 names.push_back(setting.name);
     }
     if (table.heads.size() < 3) return {};  // fewer than two to compare

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <span>
 
 #include "chart.hpp"
@@ -49,8 +50,11 @@ Chart chart_of(const std::vector<MetricsLog>& runs, const PlotPanel& panel, Loss
                 .scale = is_loss ? scale : LossScale::linear};
     for (size_t run = 0; run < runs.size(); ++run) {
         chart.lines.push_back({series_of(runs[run], panel.key), run});
-        if (panel.dots_key != nullptr)
-            chart.dots.push_back({series_of(runs[run], panel.dots_key), run});
+        if (panel.dots_key == nullptr) continue;
+        const bool are_losses = std::string_view(panel.dots_key) == "eval_loss";
+        for (const std::string& key :
+             are_losses ? runs[run].evaluation_losses() : std::vector<std::string>{panel.dots_key})
+            chart.dots.push_back({series_of(runs[run], key), run});
     }
     return chart;
 }
@@ -94,10 +98,11 @@ std::string draw_legend(const std::vector<MetricsLog>& runs, double& y) {
             text_at(x + 34, y, "", name));
         x += length;
     }
-    const bool has_dots = std::ranges::any_of(
-        runs, [](const MetricsLog& run) { return !series_of(run, "eval_loss").empty(); });
-    if (has_dots) {
-        const std::string text = "dots: eval_loss";
+    std::set<std::string> dots;
+    for (const MetricsLog& run : runs)
+        for (const std::string& key : run.evaluation_losses()) dots.insert(key);
+    if (!dots.empty()) {
+        const std::string text = format_text("dots: {}", join({dots.begin(), dots.end()}, ", "));
         make_room(text);
         for (const double offset : {4.0, 22.0}) out += dot_at(x + offset, y - 4, 4, "eval", 7);
         out += text_at(x + 34, y, "", text);

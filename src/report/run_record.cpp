@@ -39,9 +39,11 @@ void read_settings(const Value& settings, RunRecord& record) {
         const Value* value = setting.find("value");
         const Value* given = setting.find("given");
         const bool is_given = given != nullptr && given->truth() != nullptr && *given->truth();
+        const Value* effect = setting.find("has_effect");
+        const bool is_idle = effect != nullptr && effect->truth() != nullptr && !*effect->truth();
         const bool is_open = value == nullptr || value->is_null();
         record.settings.push_back({name, is_open ? "null" : text_in(setting, "value"),
-                                   text_in(setting, "origin"), is_given});
+                                   text_in(setting, "origin"), is_given, !is_idle});
     }
 }
 

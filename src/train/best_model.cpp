@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ringshard/base/text.hpp"
+
 namespace ringshard::train {
 
 bool keeps_best(const config::Config& config) {
@@ -19,6 +21,13 @@ BestModel::BestModel(const config::EvaluationSettings& settings)
     : metric_(settings.metric_for_best_model.empty() ? "loss" : settings.metric_for_best_model),
       greater_is_better_(settings.greater_is_better.value_or(!metric_.ends_with("loss"))) {
     if (!metric_.starts_with("eval_")) metric_ = "eval_" + metric_;
+}
+
+std::string BestModel::runtime_key() const {
+    for (const std::string_view number : {"loss", "entropy", "mean_token_accuracy"})
+        if (metric_.ends_with(number))
+            return concat(metric_.substr(0, metric_.size() - number.size()), "runtime");
+    return "eval_runtime";
 }
 
 bool BestModel::consider(const MetricsLine& line) {

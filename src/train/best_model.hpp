@@ -37,6 +37,9 @@ public:
         return greater_is_better_ ? found > value_or_worst() : found < value_or_worst();
     }
     const std::string& metric() const { return metric_; }
+    // Returns the key of the time in lines of the set that has the metric: "eval_runtime", or
+    // "eval_NAME_runtime".
+    std::string runtime_key() const;
     std::optional<double> value() const { return value_; }
     std::optional<int64_t> step() const { return step_; }
     // The last of these steps after which an evaluation was better than all before.

@@ -5,7 +5,8 @@
 namespace ringshard::train {
 
 void EarlyStopping::take(const MetricsLine& line, const BestModel& best) {
-    const bool is_evaluation = !std::isnan(number_in(line, "eval_runtime"));
+    // Of several named sets, the one whose metric is compared.
+    const bool is_evaluation = !std::isnan(number_in(line, best.runtime_key()));
     if (!is_evaluation) return;
     const double found = number_in(line, best.metric());  // NaN is no improvement
     const bool improves =

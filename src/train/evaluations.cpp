@@ -1,8 +1,17 @@
 #include "evaluations.hpp"
 
+#include "ringshard/config/evaluation_sets.hpp"
 #include "summary.hpp"
 
 namespace ringshard::train {
+
+Evaluations::Evaluations(const RunParts& parts)
+    : parts_(parts),
+      of_model_(parts.config.evaluation),
+      of_adapters_(parts.trainer.num_adapters(), of_model_) {
+    const auto sets = config::evaluation_sets(parts.config.data.eval_dataset_name);
+    for (const config::EvaluationSet& set : sets.value()) names_.push_back(set.name);
+}
 
 void Evaluations::share_end() {
     const bool stops = parts_.world.is_root() && of_model_.early_stopping.asks_to_stop();
@@ -64,7 +73,7 @@ comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters
         means.batches += mine.batches;
         means.seconds += mine.seconds;
     }
-    last_ = means;
+    last_ = {means};
     const checkpoint::Progress& progress = parts_.trainer.progress();
     if (const auto failure = log.write(evaluation_line(progress.step, parts_.trainer.epochs_done(),
                                                        progress.num_tokens, means),
@@ -83,19 +92,23 @@ comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters
 }
 
 comm::Agreed<bool> Evaluations::run(Log& log) {
-    last_ = evaluate(parts_.evaluators.front());
     const checkpoint::Progress& progress = parts_.trainer.progress();
-    const MetricsLine line =
-        evaluation_line(progress.step, parts_.trainer.epochs_done(), progress.num_tokens, *last_);
     std::vector<int64_t> found{0, 0};
-    if (parts_.world.is_root()) {
-        found[0] = take(line) ? 1 : 0;
-        found[1] = of_model_.early_stopping.asks_to_stop() ? 1 : 0;
+    last_.clear();
+    for (size_t set = 0; set < parts_.evaluators.size(); ++set) {
+        EvaluationNumbers& numbers = last_.emplace_back(evaluate(parts_.evaluators[set]));
+        if (set < names_.size()) numbers.set = names_[set];
+        const MetricsLine line = evaluation_line(progress.step, parts_.trainer.epochs_done(),
+                                                 progress.num_tokens, numbers);
+        if (parts_.world.is_root() && take(line)) found[0] = 1;
+        const bool is_last = set + 1 == parts_.evaluators.size();
+        if (const auto failure = log.write(line, evaluation_text(progress.step, numbers),
+                                           is_last ? generate() : std::vector<TextSample>()))
+            return *failure;
     }
+    if (parts_.world.is_root()) found[1] = of_model_.early_stopping.asks_to_stop() ? 1 : 0;
     found = parts_.world.maximum(std::move(found));
     stops_early_ = found[1] == 1;
-    if (const auto failure = log.write(line, evaluation_text(progress.step, *last_), generate()))
-        return *failure;
     if (stops_early_) say_stop("", parts_.trainer.num_steps(), of_model_, log);
     return found[0] == 1;
 }

@@ -13,10 +13,7 @@ namespace ringshard::train {
 class Evaluations {
 public:
     // `parts` must outlive it.
-    explicit Evaluations(const RunParts& parts)
-        : parts_(parts),
-          of_model_(parts.config.evaluation),
-          of_adapters_(parts.trainer.num_adapters(), of_model_) {}
+    explicit Evaluations(const RunParts& parts);
 
     // Takes a line of metrics; returns true if it is an evaluation better than all before. On rank
     // 0.
@@ -26,8 +23,9 @@ public:
     // Tells all ranks whether the lines that rank 0 has taken end the run. Collective over the
     // world.
     void share_end();
-    // Evaluates the model, generates the texts of eval_prompts, and writes both into the log.
-    // Returns true if the model is better than all before. Collective over the world.
+    // Evaluates the model by each evaluation set, generates the texts of eval_prompts, and writes
+    // all into the log, a line for each set. Returns true if the model is better than all before.
+    // Collective over the world.
     comm::Agreed<bool> run(Log& log);
     // Evaluates adapters that train together one after another, each on rows of its own and with
     // texts of its own, and ends those that do not improve, as early_stopping_patience has it. The
@@ -53,7 +51,8 @@ public:
     const Standing& of_adapter(size_t adapter) const { return of_adapters_[adapter]; }
     // Of the model, or of each of these adapters.
     std::vector<BestModel> all_best() const;
-    const std::optional<EvaluationNumbers>& last() const { return last_; }
+    // The last evaluation of each set.
+    const std::vector<EvaluationNumbers>& last() const { return last_; }
 
 private:
     EvaluationNumbers evaluate(const Evaluator& evaluator) const;
@@ -63,10 +62,11 @@ private:
                   Log& log) const;
 
     const RunParts& parts_;
+    std::vector<std::string> names_;  // of the evaluation sets
     Standing of_model_;
     std::vector<Standing> of_adapters_;
     bool stops_early_ = false;  // on all ranks
-    std::optional<EvaluationNumbers> last_;
+    std::vector<EvaluationNumbers> last_;
 };
 
 }  // namespace ringshard::train

@@ -2,6 +2,8 @@
 
 #include "ringshard/base/wall_clock.hpp"
 
+#include "summary.hpp"
+
 namespace ringshard::train {
 
 Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
@@ -90,6 +92,7 @@ std::optional<comm::AgreedFailure> Log::write(const MetricsLine& line, const std
     std::optional<Failure> failure;
     if (world_.is_root()) {
         if (!shown.empty()) progress_.say(shown);
+        for (const TextSample& sample : samples) progress_.say(sample_text(sample));
         failure = record(line, samples);
     }
     return comm::first_failure(world_, failure);

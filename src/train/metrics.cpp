@@ -203,15 +203,16 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
 
 MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
                             const EvaluationNumbers& numbers) {
+    const std::string prefix = numbers.set.empty() ? "eval_" : format_text("eval_{}_", numbers.set);
     return {{"step", step},
             {"epoch", epoch},
-            {"eval_loss", numbers.loss},
-            {"eval_entropy", numbers.entropy},
-            {"eval_mean_token_accuracy", numbers.accuracy},
+            {prefix + "loss", numbers.loss},
+            {prefix + "entropy", numbers.entropy},
+            {prefix + "mean_token_accuracy", numbers.accuracy},
             {"eval_num_tokens", num_tokens},
-            {"eval_runtime", numbers.seconds},
-            {"eval_samples_per_second", static_cast<double>(numbers.rows) / numbers.seconds},
-            {"eval_steps_per_second", static_cast<double>(numbers.batches) / numbers.seconds}};
+            {prefix + "runtime", numbers.seconds},
+            {prefix + "samples_per_second", static_cast<double>(numbers.rows) / numbers.seconds},
+            {prefix + "steps_per_second", static_cast<double>(numbers.batches) / numbers.seconds}};
 }
 
 }  // namespace ringshard::train

@@ -24,7 +24,7 @@ Requests::Requests(checkpoint::Claim claim, const job::Deadline& deadline, doubl
       save_seconds_(saving) {
     if (looks_at_files_) std::remove((claim_.output_dir / "stopped").c_str());
     job::note_warnings();
-    job::note_ends();
+    job::note_ends(looks_at_files_);
 }
 
 bool Requests::is_time_up() {

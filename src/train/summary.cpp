@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "progress.hpp"
@@ -41,12 +42,14 @@ std::string RunTotals::summary(int64_t step, int64_t peak_memory_bytes, const Be
     std::ostringstream out;
     out << std::fixed << std::setprecision(4);
     const auto line = [&](const char* name) -> std::ostream& {
-        return out << "\n  " << std::left << std::setw(14) << name;
+        return out << "\n  " << std::left << std::setw(13) << name << ' ';
     };
     const double per_step = seconds_in_steps / static_cast<double>(std::max<int64_t>(1, num_steps));
     out << "done: step " << step << " after " << hours_minutes_seconds(since_start.seconds());
     if (num_losses > 0) line("loss") << first_loss << " -> " << last_loss;
-    if (evaluated) line("eval_loss") << evaluated->loss;
+    for (const EvaluationNumbers& numbers : evaluated)
+        line((numbers.set.empty() ? "eval_loss" : format_text("eval_{}_loss", numbers.set)).c_str())
+            << numbers.loss;
     if (best.step() && best.step() != step)
         out << " (best " << best.metric() << ' ' << *best.value() << " at step " << *best.step()
             << ')';
@@ -62,6 +65,17 @@ std::string RunTotals::summary(int64_t step, int64_t peak_memory_bytes, const Be
     return out.str();
 }
 
+std::string sample_text(const TextSample& sample) {
+    constexpr size_t shown = 80;
+    const auto quoted = [](const std::string& text) {  // a cut may fall inside a character
+        return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    };
+    const bool is_long = sample.prompt.size() > shown;
+    const std::string prompt =
+        is_long ? sample.prompt.substr(sample.prompt.size() - shown) : sample.prompt;
+    return format_text("  {}{} -> {}", is_long ? "..." : "", quoted(prompt), quoted(sample.text));
+}
+
 std::string upload_command(const config::CheckpointSettings& settings,
                            const std::filesystem::path& folder) {
     const auto path = folder.lexically_normal();
@@ -75,9 +89,11 @@ std::string upload_command(const config::CheckpointSettings& settings,
 
 std::string evaluation_text(int64_t step, const EvaluationNumbers& numbers) {
     std::ostringstream out;
-    out << std::fixed << std::setprecision(4) << "eval after step " << step << ": loss "
-        << numbers.loss << " entropy " << numbers.entropy << " accuracy " << numbers.accuracy
-        << " (" << numbers.rows << " rows in " << std::setprecision(1) << numbers.seconds << " s)";
+    out << std::fixed << std::setprecision(4) << "eval "
+        << (numbers.set.empty() ? "" : format_text("of {} ", numbers.set)) << "after step " << step
+        << ": loss " << numbers.loss << " entropy " << numbers.entropy << " accuracy "
+        << numbers.accuracy << " (" << numbers.rows << " rows in " << std::setprecision(1)
+        << numbers.seconds << " s)";
     return out.str();
 }
 

@@ -24,7 +24,7 @@ struct RunTotals {
     double first_loss = 0;
     double last_loss = 0;
     double seconds_in_steps = 0;
-    std::optional<EvaluationNumbers> evaluated;
+    std::vector<EvaluationNumbers> evaluated;
     Timer since_start;
 
     void add(const StepNumbers& numbers);
@@ -42,5 +42,8 @@ std::string upload_command(const config::CheckpointSettings& settings,
 
 // "eval at step 10: loss 4.7217 ..."
 std::string evaluation_text(int64_t step, const EvaluationNumbers& numbers);
+
+// Returns the line that shows a text of eval_prompts, with the end of a long prompt.
+std::string sample_text(const TextSample& sample);
 
 }  // namespace ringshard::train

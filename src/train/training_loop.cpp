@@ -378,6 +378,13 @@ MaybeFailure Run::end() {
         parts_.faults.reach("export");
         if (const auto failure = write_model(parts_, folder)) return failure;
     }
+    if (checkpoints_.has_failed())
+        return comm::found_by_all(
+            {ExitCode::io,
+             format_text("the save of the last step failed, as the warning above says: the model "
+                         "in {} is whole, and no checkpoint is; make room there, and the same "
+                         "command goes on from the checkpoint before and saves again",
+                         folder.string())});
     totals_.evaluated = evaluations_.last();
     MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
     last.emplace_back("total_flos", log_.operations());

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from trainer import TrainerTest, run
+from trainer import TRAINER, TrainerTest, run
 
 
 class Version(TrainerTest):
@@ -90,6 +90,38 @@ class WrongInput(TrainerTest):
         counted = run("doctor", SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="8",
                       ranks=2)
         self.assertEqual(counted.returncode, 0, counted.stderr)  # mpirun started them: the step's count is not theirs
+
+    def test_a_library_path_that_hides_the_program_s_own_libraries(self):
+        with tempfile.TemporaryDirectory() as folder:
+            listed = subprocess.run(["readelf", "-d", os.path.join(os.path.dirname(os.path.realpath(TRAINER)), "libringshard_engine.so")],
+                                    capture_output=True, text=True, check=True).stdout
+            parquet = next(word.strip("[]") for word in listed.split() if word.startswith("[libparquet.so"))
+            with open(os.path.join(folder, parquet), "w") as file:
+                file.write("another program's")
+            result = run("doctor", LD_LIBRARY_PATH=folder)
+            self.expect_one_message(result, 66, f"LD_LIBRARY_PATH = {folder} comes before the libraries of this program: unset it")
+
+    def test_variables_in_a_settings_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.yaml")
+            with open(path, "w") as file:
+                file.write("env: {OMP_NUM_THREADS: 2, VAR1: value1}\n")
+            self.expect(run("doctor", "--config", path, ranks=2), 0, "computes with 2 threads", stream="stdout")
+            self.expect(run("config", "--config", path), 0, "OMP_NUM_THREADS", stream="stdout")
+            for name in ("OMPI_MCA_btl", "RINGSHARD_SEED", "LD_LIBRARY_PATH"):
+                self.expect_one_message(run("doctor", "--env", json.dumps({name: "1"})), 78, "env = ", f"{name} has been read before the settings")
+            self.expect_one_message(run("doctor", "--env", '["A"]'), 78, "must be a mapping of variables")
+
+    def test_launchers_that_start_processes_without_mpi(self):
+        for rank, messages in (("0", 1), ("1", 0)):
+            for command in ("train", "doctor"):
+                result = run(command, WORLD_SIZE="2", RANK=rank, LOCAL_RANK=rank)
+                self.expect(result, 78, *["WORLD_SIZE = 2", "mpirun -n 2"][:2 * messages])
+                self.assertEqual(result.stderr.count("trainer: "), messages)
+        self.expect_one_message(run("doctor", PMI_SIZE="2", PMI_RANK="0"), 78, "PMI_SIZE = 2", "another MPI")
+        self.expect(run("config", WORLD_SIZE="2"), 0)
+        self.expect(run("doctor"), 0, "all-reduce of 64 MiB over the world: not measured, there is one rank", stream="stdout")
+        self.expect(run("doctor", ranks=2, WORLD_SIZE="2"), 0)
 
 
 class Config(TrainerTest):

@@ -37,6 +37,17 @@ class TrainInput(TrainerTest):
         self.expect_one_message(self.train(model="no/model"), 66, "model_name_or_path = no/model")
         self.expect_one_message(self.train(rows="no/rows.jsonl", ranks=2), 66, "dataset_name = no/rows.jsonl")
 
+    def test_what_can_be_known_at_once_is_said_before_the_data_is_tokenized(self):
+        for code, words, *flags in (
+                (66, "eval_dataset_name = no/rows.jsonl", "--eval_strategy", "epoch", "--eval_dataset_name", "no/rows.jsonl"),
+                (66, "eval_dataset_name = no/b.jsonl", "--eval_on_start", "--eval_dataset_name",
+                 json.dumps({"a": self.rows, "b": "no/b.jsonl"})),
+                (74, f"output_dir = {self.rows}/out cannot be made: {self.rows} is no folder", "--output_dir", f"{self.rows}/out")):
+            result = self.train(*flags, "--data_cache_dir", os.path.join(self.folder, "cache"), ranks=2)
+            self.expect_one_message(result, code, words)
+            self.assertNotIn("data: ", result.stderr)
+            self.assertFalse(os.path.exists(os.path.join(self.folder, "cache")))
+
     def test_graphs_need_a_gpu(self):
         self.expect_one_message(self.train("--cuda_graphs", "true", "--device", "cpu", ranks=2), 78,
                                 "cuda_graphs = true [command line]: this run computes on the CPU; leave it out")

@@ -259,6 +259,56 @@ BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
         BOOST_TEST(resolve(flags).problems.empty(), flags.front());
 }
 
+BOOST_AUTO_TEST_CASE(words_of_axolotl_and_accelerate) {
+    using namespace ringshard::config;
+    BOOST_TEST((values({"--bf16", "auto"}).training.mixed_precision == Precision::bf16));
+    BOOST_TEST(says(problem({"--bf16", "perhaps"}), "must be true or false"));
+    const TemporaryFile list("fsdp.yaml", "fsdp: [full_shard, auto_wrap]\n");
+    BOOST_TEST((values({"--config", list.path()}).parallel.fsdp_sharding_strategy ==
+                FsdpStrategy::full_shard));
+    BOOST_TEST(resolve({"--fsdp", "[\"full_shard\", \"half\"]"}).problems.size() == 1U);
+    // Accelerate's own defaults of Transformer Engine, as `accelerate config` writes them.
+    const TemporaryFile te("te.yaml",
+                           "mixed_precision: fp8\nfp8_config:\n  backend: TE\n"
+                           "  use_autocast_during_eval: false\n"
+                           "  override_linear_precision: (false, false, false)\n");
+    const Resolution fp8 = resolve({"--profile", te.path()});
+    BOOST_TEST(fp8.problems.empty());
+    BOOST_TEST(has_note(fp8, "evaluation computes as training does"));
+    // Accelerate does not read the DeepSpeed part of such a file.
+    const TemporaryFile idle("no.yaml",
+                             "distributed_type: 'NO'\ndeepspeed_config:\n"
+                             "  deepspeed_config_file: path/to/be/ignored\n");
+    const Resolution alone = resolve({"--profile", idle.path()});
+    BOOST_TEST(alone.problems.empty());
+    BOOST_TEST(has_note(alone, "deepspeed_config: not needed, distributed_type is NO"));
+    const TemporaryFile used("yes.yaml",
+                             "distributed_type: DEEPSPEED\ndeepspeed_config:\n"
+                             "  deepspeed_config_file: path/not/there\n");
+    BOOST_TEST(says(problem({"--profile", used.path()}), "there is no such file"));
+}
+
+BOOST_AUTO_TEST_CASE(several_evaluation_sets) {
+    const std::string sets = R"({"easy": "a.jsonl", "hard.2": "b.jsonl"})";
+    const std::vector<std::string> flags{"--eval_dataset_name", sets, "--eval_strategy", "steps"};
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), flags.begin(), flags.end());
+        return more;
+    };
+    BOOST_TEST(resolve(flags).problems.empty());
+    const TemporaryFile file("sets.yaml",
+                             "eval_dataset_name:\n  easy: a.jsonl\n  hard.2: b.jsonl\n");
+    BOOST_TEST(values({"--config", file.path()}).data.eval_dataset_name ==
+               R"({"easy":"a.jsonl","hard.2":"b.jsonl"})");
+    BOOST_TEST(resolve(with({"--metric_for_best_model", "eval_hard.2_loss"})).problems.empty());
+    BOOST_TEST(says(problem(with({"--metric_for_best_model", "loss"})), "easy_loss, hard.2_loss"));
+    BOOST_TEST(says(
+        problem(with({"--load_best_model_at_end", "--save_steps", "500", "--eval_steps", "500"})),
+        "must be one of easy_loss"));
+    for (const auto* wrong : {"{", R"({"a b": "x"})", R"({"a": 3})", "{}"})
+        BOOST_TEST(says(problem({"--eval_dataset_name", wrong}), "eval_dataset_name"), wrong);
+}
+
 // Values that change memory, speed or where things go, and no result, are taken with a line.
 BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
     using config::Optimizer;

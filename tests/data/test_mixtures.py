@@ -105,6 +105,11 @@ class Mixtures(PrepareTest):
         train, test = splits[0]
         self.assertEqual(sorted(train + test), list(range(50)))
         self.assertEqual(len(test), 13)
+        share, count = (self.prepare("--dataset_name", rows, "--test_split_size", size, "--eval_strategy", "steps") for size in ("0.1", "5"))
+        for side in (0, 1):
+            self.assertEqual(self.first_tokens(share, side), self.first_tokens(count, side))
+        self.expect_one_message(self.prepare("--dataset_name", rows, "--test_split_size", "50", "--eval_strategy", "steps"), 78,
+                                "test_split_size = 50: the data has 50 samples, and some have to be left to train on")
 
     def test_files_are_found_by_their_splits(self):
         self.write("set/train-a.jsonl", [{"input_ids": [1]}])

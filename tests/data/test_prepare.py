@@ -115,7 +115,8 @@ class Prepare(PrepareTest):
         (self.folder / "file").write_text("")
         for code, words, *flags in (
             (78, "max_length = 4294967297 [command line]: must be at most", "--max_length", "4294967297"),
-            (78, "test_split_size = 1 [command line]: must be below 1", "--test_split_size", "1"),
+            (78, "test_split_size = 1.5 [command line]: must be a share of the data below 1, or a whole number of rows",
+             "--test_split_size", "1.5"),
             (78, "skip_bad_rows = -1 [command line]: must be at least 0", "--skip_bad_rows", "-1"),
             (78, "datasets: is empty", "--datasets", "[]"),
             (74, "data_cache_dir: ", "--data_cache_dir", str(self.folder / "file")),

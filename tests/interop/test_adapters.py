@@ -113,6 +113,15 @@ class Adapters(TrainerTest):
             add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
             self.check({model: ["--lora_target_modules", "q_proj,fc1", "--bias", "all", "--lora_dropout", "0"]})
 
+    def test_bias_of_b(self):
+        """Merging adds it to the bias of the layer, which may be trained too, and needs one; the rank is above both sides of v_proj."""
+        self.check({"qwen2-sharded-tiny": ["--lora_target_modules", "q_proj,v_proj", "--bias", "lora_only", "--lora_bias",
+                                           "--rank_pattern", '{"v_proj": 200}']})
+        with tempfile.TemporaryDirectory() as folder:
+            self.train("qwen3-tiny", os.path.join(folder, "out"), ["--lora_bias", "--lora_target_modules", "q_proj"])
+            self.expect_one_message(run("export", os.path.join(folder, "out", "checkpoint-3"), "--merge", "true", "--output_dir",
+                                        os.path.join(folder, "merged")), 78, "q_proj has a bias (lora_bias), and the layer has none")
+
     def test_loading_and_merging(self):
         self.check(CASES)
 

@@ -75,9 +75,65 @@ class Install(unittest.TestCase):
         if load is None:
             self.skipTest("neither lmod nor environment-modules is installed (apt-get install environment-modules)")
         said = self.do("bash", "-c", f"{load}; module use '{self.prefix}/share/modulefiles' && module load ringshard && "
-                       "trainer version && echo root is $RINGSHARD_ROOT")
+                       "trainer version && echo root is $RINGSHARD_ROOT && echo pages are in $MANPATH", MANPATH="/of/mine")
         self.assertIn("ringshard ", said, name)
         self.assertIn(f"root is {self.prefix}/share/ringshard", said)
+        self.assertIn(f"{self.prefix}/share/man:", said.partition("pages are in ")[2])
+        self.assertIn(":/of/mine:", said.partition("pages are in ")[2])  # the empty entry is the system's path
+
+    def test_the_manual_page_and_the_completion(self):
+        self.assertIn(".TH", (self.prefix / "share" / "man" / "man1" / "trainer.1").read_text())
+        self.assertIn("complete ", (self.prefix / "share" / "bash-completion" / "completions" / "trainer").read_text())
+
+
+class OffDebian(unittest.TestCase):
+    """A machine without root and dpkg: scripts/setup and CMake name what is needed, and the way to it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="clone-")
+        self.addCleanup(folder.cleanup)
+        self.clone = pathlib.Path(folder.name)
+        (self.clone / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts" / "setup", self.clone / "scripts")
+        python = self.clone / ".deps" / "venv" / "bin" / "python"  # has every wheel
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\nexit 0\n")
+        python.chmod(0o755)
+        self.programs = self.clone / "programs"
+        self.programs.mkdir()
+
+    def setup(self, *arguments):
+        return subprocess.run(["bash", str(self.clone / "scripts" / "setup"), *arguments], capture_output=True, text=True,
+                              env={"PATH": str(self.programs)})
+
+    def link(self, *names):
+        for name in names:
+            (self.programs / name).symlink_to(shutil.which(name))
+
+    def test_setup_without_dpkg_names_packages_and_modules(self):
+        self.link("bash", "dirname", "grep", "id")
+        result = self.setup()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for words in ("dnf install gcc-toolset-13-gcc-c++", "hdf5-openmpi-devel", "module avail", "CMAKE_PREFIX_PATH"):
+            self.assertIn(words, result.stderr)
+        self.assertIn("ready: cmake", result.stdout)
+
+    def test_wheels_only_asks_neither_dpkg_nor_apt(self):
+        self.link("bash", "dirname", "grep")
+        for name in ("dpkg-query", "apt-get", "sudo"):
+            (self.programs / name).write_text(f"#!/bin/sh\necho {name} was called >&2\nexit 1\n")
+            (self.programs / name).chmod(0o755)
+        result = self.setup("--wheels-only")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_cmake_names_both_folders(self):
+        for file in ("LibTorch.cmake", "Arrow.cmake"):
+            result = subprocess.run([os.environ["CMAKE"], f"-DPROJECT_SOURCE_DIR={self.clone}", "-P", str(ROOT / "cmake" / file)],
+                                    capture_output=True, text=True)
+            self.assertNotEqual(result.returncode, 0)
+            said = " ".join(result.stderr.split())
+            for words in ("scripts/setup --wheels-only", "-DRINGSHARD_TORCH_DIR=/", "-DRINGSHARD_ARROW_DIR=/"):
+                self.assertIn(words, said, file)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,8 @@ class SeveralRuns(ReportTest):
     def test_they_are_compared(self):
         first = self.make_run("first", [step_line(step) for step in range(1, 8)], record())
         second = self.make_run("second", [step_line(step) for step in range(1, 5)],
-                               record((1, 4, 1, 1), learning_rate=setting(1e-3, "command line"), seed=setting(3, "RINGSHARD_SEED")))
+                               record((1, 4, 1, 1), learning_rate=setting(1e-3, "command line"), seed=setting(3, "RINGSHARD_SEED"), num_processes=setting(8, "profile zero2"),
+                                      tpu_use_sudo={**setting(False, "profile zero2"), "has_effect": False}))
         third = self.make_run("deeper/second", [step_line(1)], starts=())
         page = self.report(first, second, third)
         self.assertEqual([len(line) for line in page.lines("loss")], [7, 4])  # the third has a point alone

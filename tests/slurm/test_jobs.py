@@ -2,6 +2,8 @@
 
 import os
 import random
+import shlex
+import shutil
 import time
 import unittest
 
@@ -43,8 +45,13 @@ class Launch(SlurmTest):
 
     def test_alone_in_a_batch_shell(self):
         out = self.cluster.path("alone-out")
-        result = self.cluster.run("salloc", "--ntasks", "2", "./trainer", *TINY, "--max_steps", "1", "--output_dir", out)
-        self.expect(result, 0, "mesh 1x1x1x1")
+        training = ("./trainer", *TINY, "--max_steps", "1", "--output_dir", out)
+        result = self.cluster.run("salloc", "--ntasks", "2", *training)
+        self.expect(result, 78)
+        self.expect_one_line_of_ours(result.stderr, "SLURM_NTASKS = 2", "put srun before it")
+        self.expect(self.cluster.run("salloc", "--ntasks", "2", "./trainer", "doctor"), 0)
+        for alone in (("--ntasks", "2", "srun", "--ntasks", "1"), ("--ntasks", "2", "mpirun", "-n", "1"), ()):
+            self.expect(self.cluster.run("salloc", *alone, *training, "--resume_from_checkpoint", "never"), 0, "mesh 1x1x1x1")
 
     def test_srun_and_mpi_that_do_not_understand_each_other(self):
         for mpi in ("none", "pmi2"):
@@ -69,6 +76,28 @@ class Launch(SlurmTest):
         result = self.cluster.run("sbatch", "--wait", "--output", "/dev/null", "slurm/smoke.sh", out)
         self.assertEqual(result.returncode, 74)
         self.assertTrue(os.path.exists(out))
+
+    def test_sbatch_from_another_folder(self):
+        """The script finds the program by its own path; a copy elsewhere says what to set."""
+        folder = self.cluster.path("elsewhere")
+        os.makedirs(folder)
+        shutil.copy(os.path.join(self.cluster.root, "slurm", "train_1node.sh"), folder)
+        for script, code, words in ((os.path.join(self.cluster.root, "slurm", "train_1node.sh"), 0, "done: step 1"),
+                                    (os.path.join(folder, "train_1node.sh"), 66, f"RINGSHARD_ROOT = {folder}: set it to the folder")):
+            log = os.path.join(folder, "log")
+            command = shlex.join(["sbatch", "--wait", "--output", log, script, *TINY, "--max_steps", "1", "--output_dir", "out"])
+            result = self.cluster.run("sh", "-c", f"cd {folder} && {command}")
+            with open(log) as file:
+                said = file.read()
+            self.assertEqual(result.returncode, code, said)
+            self.assertIn(words, said)
+            os.remove(log)
+
+    def test_doctor_names_the_fence_that_is_missing(self):
+        """The cluster has it in its mpi.conf; scontrol shows that."""
+        result = self.srun("./trainer", "doctor")
+        self.expect(result, 0)
+        self.assertNotIn("SLURM_PMIX_FENCE is not set", result.stdout)
 
     def test_a_site_that_is_not_known(self):
         job = Job(self.cluster, "site", SITE="nowhere")

@@ -197,11 +197,12 @@ class Adapters(StoppedRunTest):
         theirs = json.loads(read_file(start, "adapter_config.json"))
         patterns = [word for key in ("rank_pattern", "alpha_pattern") for word in ("--" + key, json.dumps(theirs[key]))]
         choice = ["--use_peft", "--lora_r", "4", "--lora_alpha", "8", "--lora_dropout", "0", "--lora_target_modules", "q_proj,v_proj,up_proj",
-                  "--layers_to_transform", "0,2", *patterns]
+                  "--layers_to_transform", "0,2", "--layers_pattern", "layers", *patterns]
         model = os.path.join(DATA, "models", "qwen3-tiny")
         short = ["--max_steps", "1", "--save_strategy", "no"]
         self.expect(self.train(self.path("out"), *short, choice=choice, model=model), 0)
         ours = json.loads(read_file(self.path("out"), "adapter_config.json"))
+        self.assertEqual(ours["layers_pattern"], ["layers"])
         for key in ("r", "lora_alpha", "target_modules", "layers_to_transform", "rank_pattern", "alpha_pattern", "exclude_modules"):
             self.assertEqual(ours[key], theirs[key], key)
         self.assertEqual(tensors(os.path.join(self.path("out"), "adapter_model.safetensors")),
@@ -221,6 +222,7 @@ class Adapters(StoppedRunTest):
                 ("pissa", ["--init_lora_weights", "pissa", "--lora_dropout", "0"], []),
                 ("dora", ["--use_dora"], ["names", "use_dora"]),
                 ("biases", ["--bias", "lora_only"], ["bias", "names"]),
+                ("bias of B", ["--lora_bias"], ["names"]),
                 ("saved", ["--lora_modules_to_save", "norm"], ["modules_to_save", "names"])):
             with self.subTest(name):
                 self.expect(self.train(self.path(name), "--max_steps", "1", "--save_strategy", "no", choice=["--use_peft", *flags]), 0)
@@ -267,7 +269,8 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--lora_target_modules", "lm_head"], 78, ("lora_modules_to_save lm_head",)),
                 (["--use_peft", "--lora_modules_to_save", "lm_heat"], 78, ("no module has this name", "lm_head")),
                 (["--use_peft", "--lora_modules_to_save", "k_proj"], 78, ("one matrix product",)),
-                (["--use_peft", "--lora_r", "1000"], 78, ("lora_r = 1000", "a rank is from 1 to")),
+                (["--use_peft", "--lora_r", "1000", "--init_lora_weights", "pissa", "--lora_dropout", "0"], 78,
+                 ("lora_r = 1000", "has no part of a rank above")),
                 (["--use_peft", "--freeze", "norm"], 78, ("freeze", "leave it out")),
                 (["--loraplus_lr_ratio", "4"], 78, ("has a meaning with adapters only", "use_peft")),
                 (["--use_peft", "--init_lora_weights", "loftq"], 78, ("init_lora_weights", "pissa or olora")),
@@ -279,7 +282,13 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--init_lora_weights", "olora", "--load_in_4bit"], 78, ("load_in_4bit", "leave one of the two out")),
                 (["--bias", "all"], 78, ("has a meaning with adapters only", "use_peft")),
                 (["--use_peft", "--bias", "some"], 78, ("bias", "lora_only")),
-                (["--use_peft", "--lora_bias", "true"], 78, ("B of an adapter has no bias", "lora_only")),
+                (["--use_peft", "--lora_bias", "--use_dora"], 78, ("lora_bias, use_dora", "leave one out")),
+                (["--use_peft", "--lora_bias", "--init_lora_weights", "gaussian"], 78, ("lora_bias, init_lora_weights",)),
+                (["--use_peft", "--lora_bias", "--lora_dropout", "0", "--lora_target_parameters", "o_proj.weight"], 78,
+                 ("lora_bias: adapters of parameters",)),
+                (["--lora_bias"], 78, ("has a meaning with adapters only",)),
+                (["--use_peft", "--layers_pattern", "layers"], 78, ("layers_pattern", "beside layers_to_transform only")),
+                (["--use_peft", "--layers_pattern", "h", "--layers_to_transform", "0"], 78, ("layers_pattern = h", "lie in 'layers'")),
                 (["--use_peft", "--bias", "lora_only", "--lora_target_modules", "down_proj"], 78, ("the model has no biases",)),
                 (["--use_peft", "--bias", "all", "--lora_target_modules", "down_proj", "--lora_modules_to_save", "self_attn"], 78,
                  ("bias = all", "give bias lora_only")),
@@ -298,7 +307,6 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], 78, ("lora_modules_to_save embed_tokens",)),
                 (["--use_peft", "--rank_pattern", "[1]"], 78, ("rank_pattern", "JSON object")),
                 (["--use_peft", "--rank_pattern", '{"q_proj": 2.5}'], 78, ("rank_pattern", "whole number above 0")),
-                (["--use_peft", "--rank_pattern", '{"q_proj": 1000}'], 78, ("lora_r = 1000", "a rank is from 1 to")),
                 (["--use_peft", "--rank_pattern", '{"q_prog": 2}'], 78, ("rank_pattern: q_prog matches no layer", "q_proj")),
                 (["--use_peft", "--rank_pattern", '{"q_proj": 2, ".*proj": 3}'], 78, ("both match", "do not overlap")),
                 (["--use_peft", "--alpha_pattern", '{"q_proj": 0}'], 78, ("alpha_pattern", "number above 0")),

@@ -282,6 +282,7 @@ class Asked(Run):
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60 * PATIENCE)
         self.assertEqual(process.returncode, 75, said)
+        self.assertEqual(said.count("asked to stop: the run finishes this step, saves and ends"), 1)
         with open(os.path.join(output, "latest")) as file:
             step = int(file.read().strip().removeprefix("checkpoint-"))
         self.assertEqual(read_steps(output)[-1]["step"], step)

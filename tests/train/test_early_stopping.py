@@ -58,6 +58,13 @@ class EarlyStopping(TrainerTest):
         self.assertNotEqual(self.train(*flags, RINGSHARD_FAULT="step:6:kill").returncode, 0)
         self.check_stopped(self.train(*flags), 6)
 
+    def test_one_of_several_sets_decides(self):
+        rows = os.path.join(DATA, "rows")
+        sets = {"train": os.path.join(rows, "chat.jsonl"), "chat": os.path.join(rows, "chat.eval.jsonl")}
+        self.expect(self.train("--early_stopping_patience", "2", "--save_steps", "100", "--eval_dataset_name", json.dumps(sets),
+                               "--metric_for_best_model", "chat_entropy"), 0,
+                    "early stopping after step 6 of 12: early_stopping_patience is 2, and eval_chat_entropy was not better")
+
     def test_what_is_saved_last_has_moments(self):
         flags = ["--early_stopping_patience", "2", "--save_steps", "2", "--save_only_model"]
         self.check_stopped(self.train(*flags), 6)

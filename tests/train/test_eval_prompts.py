@@ -50,6 +50,8 @@ class EvalPrompts(TrainerTest):
                      "--data_cache_dir", os.path.join(self.folder, "cache"), "--output_dir", output, *flags, ranks=ranks)
         self.expect(result, fails, *says)
         self.said = result.stderr
+        for sample in [] if fails else read_metrics(output)[0]["eval_samples"]:
+            self.assertIn(f" -> {json.dumps(sample['text'], ensure_ascii=False)}", self.said)
         return None if fails else read_metrics(output)[0]["eval_samples"]
 
     def expected(self, folder, prompts=PROMPTS):

@@ -20,7 +20,7 @@ SCALED = {"small": {"lora_r": 4, "lora_alpha": 8, "use_dora": True, "learning_ra
                    "lora_target_modules": "q_proj,down_proj", "init_lora_weights": "gaussian"},
           "short": {"lora_r": 4, "learning_rate": 1e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"}}
 # Two with biases of their own, of which one has magnitudes, drops inputs and has LoRA+; one without.
-BIASED = {"small": {"lora_r": 4, "bias": "lora_only", "learning_rate": 1e-2, "weight_decay": 0.1, "lora_dropout": 0.0, "max_steps": 5,
+BIASED = {"small": {"lora_r": 4, "bias": "lora_only", "lora_bias": True, "learning_rate": 1e-2, "weight_decay": 0.1, "lora_dropout": 0.0, "max_steps": 5,
                     "lora_target_modules": "q_proj,v_proj,down_proj"},
           "wide": {"lora_r": 2, "bias": "lora_only", "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
                    "loraplus_lr_ratio": 4, "lora_target_modules": "all-linear"},

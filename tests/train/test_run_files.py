@@ -166,6 +166,40 @@ class RunFiles(TrainerTest):
             self.assertAlmostEqual(line["eval_loss"], losses[0]["eval_loss"], delta=1e-6 * losses[0]["eval_loss"])
             self.assertEqual(line["eval_mean_token_accuracy"], losses[0]["eval_mean_token_accuracy"])
 
+    def test_named_evaluation_sets(self):
+        """Each has the numbers that it has alone, and the best model goes by one of them."""
+        sets = {"chat": os.path.join(DATA, "rows", "chat.eval.jsonl"), "train": os.path.join(DATA, "rows", "chat.jsonl")}
+        flags = [*COMMON, "--max_steps", "4", "--eval_strategy", "steps", "--eval_steps", "2", "--save_steps", "2"]
+        alone = {}
+        for name, path in sets.items():
+            self.expect(self.train(*flags, "--save_strategy", "no", "--eval_dataset_name", path), 0)
+            alone[name] = [line["eval_loss"] for line in read_metrics(self.output) if "eval_loss" in line]
+            shutil.rmtree(self.output)
+        settings = os.path.join(self.folder.name, "sets.yaml")
+        with open(settings, "w") as file:
+            file.write("eval_dataset_name:\n" + "".join(f"  {name}: {path}\n" for name, path in sets.items()))
+        chosen = ["--load_best_model_at_end", "--metric_for_best_model", "eval_train_loss", "--report_to", "tensorboard"]
+        killed = self.train(*flags, "--config", settings, *chosen, ranks=2, RINGSHARD_FAULT="step:4:kill")
+        self.assertNotEqual(killed.returncode, 0)
+        result = self.train(*flags, "--eval_dataset_name", json.dumps(sets), *chosen, ranks=2)
+        self.expect(result, 0, "eval of chat after step 4: loss ", "eval of train after step 4: loss ", "eval_train_loss")
+        lines = read_metrics(self.output)
+        for name in sets:
+            found = [line for line in lines if f"eval_{name}_loss" in line]
+            self.assertEqual([line["step"] for line in found], [2, 4])
+            for line, loss in zip(found, alone[name]):
+                self.assertAlmostEqual(line[f"eval_{name}_loss"], loss, delta=1e-6 * loss)
+                self.assertLessEqual({f"eval_{name}_runtime", f"eval_{name}_samples_per_second", f"eval_{name}_steps_per_second",
+                                      f"eval_{name}_entropy", f"eval_{name}_mean_token_accuracy", "eval_num_tokens"}, set(line))
+        self.assertFalse([line for line in lines if "eval_loss" in line])
+        state = self.read("trainer_state.json")
+        self.assertEqual((state["best_global_step"], state["best_metric"]), (4, min(line["eval_train_loss"] for line in lines
+                                                                                    if "eval_train_loss" in line)))
+        self.assertEqual(sum("eval_chat_loss" in entry for entry in state["log_history"]), 2)
+        self.expect(run("report", self.output, "-o", os.path.join(self.folder.name, "page.html")), 0)
+        with open(os.path.join(self.folder.name, "page.html")) as page:
+            self.assertIn("Dots: eval_chat_loss, eval_train_loss.", page.read())
+
     def test_best_model(self):
         flags = [*GROWING, "--load_best_model_at_end", "--save_strategy", "best", "--save_total_limit", "1"]
         self.expect(self.train(*flags), 0, "the best model is that of step ")

@@ -111,6 +111,15 @@ class Failing(SavesTest):
                                  [(2, 1), (4, 0), (6, 0), (8, 0)])
                 self.assertEqual([line["step"] for line in read_steps(self.output)], list(range(1, 9)))
 
+    def test_the_last_save_fails(self):
+        flags = ["train", *COMMON, "--max_steps", "4", "--save_steps", "2", "--output_dir", self.output]
+        result = run(*flags, ranks=2, RINGSHARD_FAULT="save:flush:2:eio@1")
+        self.expect(result, 74, "warning: the save of step 4 failed", "the save of the last step failed", "is whole")
+        self.assertEqual(checkpoints(self.output), [2])
+        self.assertIn("model.safetensors", os.listdir(self.output))
+        self.expect(run(*flags, ranks=2), 0, "done: step 4")  # goes on, and saves
+        self.assertEqual(checkpoints(self.output), [2, 4])
+
     def test_a_link_that_cannot_be_set_is_a_warning(self):
         result = run("train", *SHORT, "--output_dir", self.output, RINGSHARD_FAULT="save:latest:1:enospc")
         self.expect(result, 0, "warning: ", "No space left on device")

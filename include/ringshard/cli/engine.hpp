@@ -29,7 +29,8 @@ struct CommandContext {
 using EngineEntry = int(const CommandContext&);  // the exit code of this rank
 
 // `torch` is what find_libtorch() found.
-std::function<EngineEntry> load_engine(const std::filesystem::path& torch);
+std::function<EngineEntry> load_engine(const std::filesystem::path& torch,
+                                       const Environment& environment);
 
 // The second entry point, for commands that need LibTorch and no MPI.
 struct PlanContext {
@@ -39,6 +40,7 @@ struct PlanContext {
 };
 using PlanEntry = int(const PlanContext&);
 
-std::function<PlanEntry> load_planner(const std::filesystem::path& torch);
+std::function<PlanEntry> load_planner(const std::filesystem::path& torch,
+                                      const Environment& environment);
 
 }  // namespace ringshard::cli

@@ -21,10 +21,12 @@ struct AdapterSettings {
     std::vector<std::string> lora_modules_to_save;
     std::vector<std::string> exclude_modules;
     std::vector<int64_t> layers_to_transform;  // empty: all blocks
+    std::vector<std::string> layers_pattern;   // names of the list of blocks
     std::string rank_pattern;                  // JSON, for read_adapter_patterns()
     std::string alpha_pattern;                 // the same
     bool use_rslora = false;
     bool use_dora = false;
+    bool lora_bias = false;
     std::string init_lora_weights = "true";  // for read_adapter_init()
     TrainedBiases bias = TrainedBiases::none;
     std::string lora_task_type = "CAUSAL_LM";

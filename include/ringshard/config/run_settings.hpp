@@ -10,6 +10,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 enum class CpuGemm { automatic, onednn, mkl, aten, native };
 
 struct RunSettings {
+    std::string env;  // JSON: variables of the environment by name
     std::string output_dir = "trainer_output";
     std::string run_name;
     DeviceChoice device = DeviceChoice::automatic;

@@ -17,9 +17,15 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
 // Returns the preparation of the training data.
 Expected<Preparation> training_data(const config::Config& config, const HubCache& hub);
 
-// Returns the preparation of the evaluation data: --eval_dataset_name, else the part that
+// The rows of one evaluation set, with a title for people: "evaluation data NAME".
+struct EvaluationData {
+    std::string title;
+    Preparation preparation;
+};
+// Returns the preparation of each evaluation set: --eval_dataset_name, else the part that
 // test_split_size splits off, else the test split of the dataset.
-Expected<Preparation> evaluation_data(const config::Config& config, const HubCache& hub);
+Expected<std::vector<EvaluationData>> evaluation_data(const config::Config& config,
+                                                      const HubCache& hub);
 
 // Returns --data_cache_dir, else a folder next to the cache of the user's Hugging Face tools.
 std::filesystem::path cache_folder(const config::DataSettings& settings, const HubCache& hub);

@@ -28,7 +28,7 @@ struct SampleChoice {
     std::vector<double> epochs{};     // number of passes over a source
     Drawing drawing{};                // for weights or a temperature
     enum class Side { all, train, test } side = Side::all;
-    double test_size = 0;  // fraction of the samples to split off; from 1 on: a number of them
+    double test_size = 0;  // to split off: a share of the samples; from 1 on: a number
     int64_t seed = 0;
     // If set, each source is shuffled before a part of it is taken, and all of them together.
     std::optional<int64_t> shuffle_seed{};

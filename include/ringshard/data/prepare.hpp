@@ -64,4 +64,8 @@ using OpenFiles = std::map<std::filesystem::path, ArrayFile>;
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open);
 
+// Fails if the files of the data do not exist. Collective over the group.
+std::optional<comm::AgreedFailure> find_files(const Preparation& preparation, const HubCache& hub,
+                                              const comm::Group& group);
+
 }  // namespace ringshard::data

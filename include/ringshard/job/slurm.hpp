@@ -39,8 +39,15 @@ bool is_first_task(const Environment& environment);
 std::optional<Failure> check_launcher(const Slurm& slurm, const Environment& environment,
                                       std::string_view mpi_library);
 
-// Returns a failure if srun, without the right --mpi, has started many worlds of one rank: each
-// must refuse to run alone.
-std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world);
+// Returns a failure if the launcher started more processes than MPI's world has: srun without the
+// right --mpi, torchrun, or mpiexec of another MPI. Each process would be a run of its own.
+// A command that `trains` is refused beside SLURM_NTASKS above 1 too, if srun did not start it.
+std::optional<Failure> check_world_size(const Slurm& slurm, const Environment& environment,
+                                        std::string_view mpi_library, int64_t world, bool trains);
+
+// Returns true if srun started this process by PMIx on several nodes, and neither SLURM_PMIX_FENCE
+// nor the site chose PMIx's fence: slurm/job.sh says why the default one is not safe.
+// site: the text of `scontrol show config`.
+bool needs_pmix_fence(const Environment& environment, std::string_view site);
 
 }  // namespace ringshard::job

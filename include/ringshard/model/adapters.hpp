@@ -38,11 +38,13 @@ struct LoraConfig {
     std::vector<std::string> modules_to_save{};
     bool use_rslora = false;
     bool use_dora = false;
+    bool lora_bias = false;
     config::AdapterInit init{};  // init_lora_weights
     config::TrainedBiases bias = config::TrainedBiases::none;
     Patterns<int64_t> rank_pattern{};
     Patterns<double> alpha_pattern{};
     std::optional<std::vector<int64_t>> layers_to_transform{};
+    std::vector<std::string> layers_pattern{};
     std::string task_type = "CAUSAL_LM";
 };
 
@@ -67,7 +69,7 @@ bool is_plain_name(const std::string& text);
 
 // Adds adapters to the linear layers that the configuration names, and freezes all weights of the
 // model but those of modules_to_save and `bias`. Lists "all-linear" and missing targets are
-// replaced by names. Fails (78) where a name matches no layer, or a rank exceeds a matrix.
+// replaced by names. Fails (78) where a name matches no layer.
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config);
 // Fails (78) where a pattern, a block or an excluded name of the configuration concerns no layer:
 // PEFT passes over it. `spec`: with the adapters of the configuration.

@@ -145,6 +145,7 @@ struct AdapterSpec {
     double scaling = 0;
     double dropout = 0;  // probability
     bool has_magnitude = false;
+    bool has_bias = false;  // of B
 };
 
 // One of several adapters that train together, each of them on rows of its own. The names of its

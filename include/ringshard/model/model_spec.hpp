@@ -78,7 +78,8 @@ struct ModelSpec {
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;
-    std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
+    std::optional<AdapterSpec> head_adapter{};  // of the output layer
+    std::vector<OwnModules> own_modules{};      // of each of BlockSpec::joint, or empty
 
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
     bool has_states() const;  // of gated delta nets

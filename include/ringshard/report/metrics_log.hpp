@@ -19,6 +19,10 @@ struct MetricsLog {
 
     // Returns a number if it is present and finite.
     static std::optional<double> number(const text::Value& step, std::string_view key);
+
+    // Returns the keys of the losses of evaluations: eval_loss, or eval_NAME_loss of each named
+    // set.
+    std::vector<std::string> evaluation_losses() const;
 };
 
 // Reads the log in the folder of a run, or a metrics.jsonl. Names unreadable lines in `warnings`.

@@ -19,6 +19,7 @@ struct RunRecord {
     struct Setting {
         std::string name, value, origin;
         bool is_given = false;
+        bool has_effect = true;  // false: a setting of another program that is accepted
     };
     std::vector<std::pair<std::string, std::string>> versions;
     int64_t replicate = 1, shard = 1, ring = 1, ulysses = 1;

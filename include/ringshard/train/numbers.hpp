@@ -87,6 +87,7 @@ struct EvaluationNumbers {
     int64_t rows = 0;
     int64_t batches = 0;
     double seconds = 0;
+    std::string set{};  // name of the evaluation set; empty: the only one
 };
 
 }  // namespace ringshard::train

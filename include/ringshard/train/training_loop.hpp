@@ -30,8 +30,8 @@ struct RunParts {
     const config::Config& config;
     const comm::Group& world;
     Trainer& trainer;
-    // None: the run does not evaluate. Of the model, or of each of the adapters that train
-    // together.
+    // None: the run does not evaluate. Of each evaluation set, or of each of the adapters that
+    // train together.
     std::span<const Evaluator> evaluators;
     const Generator* generator;  // nullptr: no eval_prompts
     const checkpoint::Store& store;

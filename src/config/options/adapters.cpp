@@ -52,6 +52,12 @@ void add_adapter_options(OptionTable& table) {
                "LoraConfig.layers_to_transform; by default all of them.")
         .shapes_loss_if_set();
     group
+        .serve(
+            "layers_pattern", &AdapterSettings::layers_pattern,
+            "Name of the list of blocks for layers_to_transform, PEFT's "
+            "LoraConfig.layers_pattern, such as layers; another name than the model's is refused.")
+        .shapes_loss_if_set();
+    group
         .serve_json("rank_pattern", &AdapterSettings::rank_pattern,
                     "Other ranks than lora_r, by a regular expression for the end of a layer's "
                     "name, PEFT's LoraConfig.rank_pattern, such as {\"down_proj\": 16}.",
@@ -86,9 +92,11 @@ void add_adapter_options(OptionTable& table) {
                "Biases of the model that are trained beside the adapters and stored with them, "
                "PEFT's LoraConfig.bias: none, all, or those of layers that have an adapter.")
         .shapes_loss_if_set();
-    group.refuse("lora_bias", Shape::boolean, "false",
-                 "B of an adapter has no bias of its own; biases of the model are trained by bias "
-                 "lora_only or all");
+    group
+        .serve("lora_bias", &AdapterSettings::lora_bias,
+               "Give B of every adapter a bias that is trained, PEFT's LoraConfig.lora_bias; it "
+               "begins as 0.")
+        .shapes_loss_if_set();
     group
         .serve("lora_task_type", &AdapterSettings::lora_task_type,
                "PEFT's name of the task, written into adapter_config.json.")

@@ -15,7 +15,8 @@ void add_data_options(OptionTable& table) {
     group.serve("dataset_test_split", &DataSettings::dataset_test_split,
                 "Split to evaluate on; may be a slice, too.");
     group.serve("eval_dataset_name", &DataSettings::eval_dataset_name,
-                "A dataset of its own to evaluate on.");
+                "A dataset of its own to evaluate on; or several as a mapping, {\"easy\": "
+                "\"easy.jsonl\", \"hard\": \"hard.jsonl\"}, with metrics eval_<name>_loss.");
     group.serve_json("datasets", &DataSettings::datasets,
                      "A mixture: list of {path, name, data_files, split, columns, column_map, "
                      "role_key, content_key, roles, row_template, template_variables, fraction, "
@@ -66,8 +67,9 @@ void add_data_options(OptionTable& table) {
         "Take the text of rows with images, audio or video, and count the parts left aside.");
     group
         .serve("test_split_size", &DataSettings::test_split_size,
-               "Share of the data that is split off for evaluation; 1 and more: a number of rows.")
-        .above(0);
+               "Share of the data that is split off for evaluation; from 1 on: a number of rows.")
+        .above(0)
+        .at_most(1e15);
     group.serve("dataset_text_field", &DataSettings::dataset_text_field, "Column with plain text.");
     group
         .serve("max_length", &DataSettings::max_length,

@@ -62,7 +62,6 @@ void add_launcher_options(OptionTable& table) {
                  "Megatron-LM is another program; use FSDP or DEEPSPEED");
     group.refuse("module", Shape::boolean, "false", "there is no Python script to start");
     group.refuse("no_python", Shape::boolean, "false", "there is no Python script to start");
-    group.refuse("env", Shape::json, "null", "environment variables belong into the batch script");
     group.block("megatron_lm_config", "Settings of Megatron-LM.", "megatron_lm_");
     group.block("fp8_config", "Settings of FP8 training.", "fp8_", {{"fp8_format", "fp8_format"}});
 }

@@ -45,6 +45,9 @@ void add_run_options(OptionTable& table) {
             "step took before, and ten minutes at least; 0: never.")
         .at_least(0);
 
+    group.serve_json("env", &RunSettings::env,
+                     "Variables of the environment as a mapping, as in TRL's files: for LibTorch, "
+                     "NCCL, the HF cache and others that are read after the settings.");
     group.serve("dry_run", &RunSettings::dry_run,
                 "Look through settings, data, model and plan, and end before anything is trained.");
     group.serve("measure", &RunSettings::measure,

@@ -241,15 +241,16 @@ void add_fp8_options(PrecisionGroup& group) {
                  "weights whose sizes are no multiples of 16 have products in bf16");
     group.accept("fp8_enable_fsdp_float8_all_gather", Shape::boolean, "true",
                  "weights are gathered in bf16");
-    group.refuse("fp8_use_autocast_during_eval", Shape::boolean, "true",
-                 "evaluation computes as training does; leave it out");
+    group.accept("fp8_use_autocast_during_eval", Shape::boolean, "true",
+                 "evaluation computes as training does");
     group.refuse("fp8_interval", Shape::integer, "1",
                  "scales are found anew for every step; give 1, or leave it out");
     group
         .refuse("fp8_override_linear_precision", Shape::word, "false,false,true",
                 "y and the gradient of x are products in FP8, and gradients of weights in bf16; "
                 "give false,false,true, or leave it out")
-        .also_harmless({"[false,false,true]", "false,false,false", "[false,false,false]"});
+        .also_harmless({"[false,false,true]", "false,false,false", "[false,false,false]",
+                        "(false, false, false)", "(false,false,false)", "(false, false, true)"});
     group.refuse("fp8_use_mxfp8_block_scaling", Shape::boolean, "false",
                  "a scale is one of a row or of a tensor; leave it out");
 }
@@ -294,7 +295,8 @@ void add_precision_options(OptionTable& table) {
                 "for small models, whose work is over before more of it is given. Takes the memory "
                 "of a batch's activations for good.");
 
-    group.alias("bf16", "mixed_precision", Shape::boolean, {{"true", "bf16"}, {"false", "no"}});
+    group.alias("bf16", "mixed_precision", Shape::boolean,
+                {{"true", "bf16"}, {"false", "no"}, {"auto", "bf16"}});  // every device has it
     group.alias("fp8", "mixed_precision", Shape::boolean, {{"true", "fp8"}, {"false", "bf16"}});
     group.alias("activation_checkpointing", "gradient_checkpointing", Shape::boolean);
     group.alias("fsdp_activation_checkpointing", "gradient_checkpointing", Shape::boolean);

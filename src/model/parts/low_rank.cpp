@@ -24,6 +24,10 @@ std::string magnitude_name(const std::string& adapter) {
     return format_text("lora_magnitude_vector{}{}", adapter.empty() ? "" : ".", adapter);
 }
 
+std::string bias_name(const std::string& adapter) {
+    return format_text("lora_B.bias{}{}", adapter.empty() ? "" : ".", adapter);
+}
+
 // Columns become row x (columns - bias + factor x update) + bias, rounded once from fp32. Where
 // inputs were dropped, `of_base` has the columns of these, and row x of_base takes the place of row
 // x columns: columns + (row - 1) x of_base + factor x row x update. Conversions are explicit:
@@ -92,8 +96,15 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
              .is_adapter = true,
              .is_adapter_output = true,
              .adapter = declared.number});
+    std::optional<shard::ParameterId> bias;
+    if (adapter.has_bias)
+        bias = unit.add({.tensors = {{format_text("{}.{}", name, bias_name(declared.name)), {out}}},
+                         .initial = shard::InitialValues::zeros,
+                         .is_adapter = true,
+                         .is_bias = true,
+                         .adapter = declared.number});
     const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
-    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling, salt,
+    layers_.push_back({b, magnitude, bias, column, out, rank_, adapter.rank, adapter.scaling, salt,
                        mix_bits(salt, declared.number)});
     rank_ += adapter.rank;
     dropout_ = adapter.dropout;
@@ -140,6 +151,7 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
         if (!layer.magnitude) {
             of_layer.mul_(layer.scaling);
             ops::add_linear(context.gemms, columns, of_layer, weights[layer.b]);
+            if (layer.bias) columns.add_(weights[*layer.bias], layer.scaling);
             continue;
         }
         const at::Tensor update = ops::linear(context.gemms, of_layer, weights[layer.b]);
@@ -218,8 +230,11 @@ void LowRank::add_output_gradients(const Operands& operands, const shard::UnitTe
     const auto& [context, weights, base] = operands;
     const Layer& layer = layers_[i];
     const at::Tensor of_layer = inner.mul(layer.scaling);
-    ops::add_weight_gradient(context.gemms, gradients[layer.b],
-                             gradient.scaled.narrow(1, layer.column, layer.out), of_layer);
+    const at::Tensor columns = gradient.scaled.narrow(1, layer.column, layer.out);
+    ops::add_weight_gradient(context.gemms, gradients[layer.b], columns, of_layer);
+    if (layer.bias && gradients[*layer.bias].defined())
+        gradients[*layer.bias].add_(columns.sum(at::IntArrayRef{0}, false, at::kFloat),
+                                    layer.scaling);
     if (!layer.magnitude || !gradients[*layer.magnitude].defined()) return;
     at::Tensor product =
         ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out)).to(at::kFloat);

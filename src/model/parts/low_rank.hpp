@@ -15,7 +15,7 @@ namespace ringshard::model {
 
 // The adapters of the layers of a projection. For the columns y_i = x W_i^T of layer i:
 //
-//   LoRA: y_i += s_i (x A_i^T) B_i^T
+//   LoRA: y_i += s_i ((x A_i^T) B_i^T + b_i), where B has a bias b_i (PEFT's lora_bias)
 //   DoRA: y_i = c_i (x W_i^T + s_i (x A_i^T) B_i^T), c_i = m_i / norms of the rows of W_i + s_i B_i
 //   A_i
 //
@@ -80,6 +80,7 @@ private:
     struct Layer {
         shard::ParameterId b;
         std::optional<shard::ParameterId> magnitude;
+        std::optional<shard::ParameterId> bias;
         int64_t column;  // of y
         int64_t out;
         int64_t first;  // of the ranks

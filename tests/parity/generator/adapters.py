@@ -52,6 +52,11 @@ STARTS = {
     # The bias of k_proj stays as it is.
     "qwen2_lora_only": ("qwen2-tiny", dict(target_modules=["q_proj", "v_proj", "down_proj"], bias="lora_only")),
     "qwen2_all_biases": ("qwen2-tiny", dict(target_modules=["v_proj", "up_proj"], bias="all", use_dora=True)),
+    # A bias of B; the rank of v_proj is above both sides of its matrix.
+    "qwen2_lora_bias": ("qwen2-tiny", dict(target_modules=["q_proj", "v_proj", "down_proj"], lora_bias=True, rank_pattern={"v_proj": 70})),
+    # The output layer; PEFT would write the frozen embeddings beside it. That of qwen2-tiny is tied to the embedding.
+    "llama3_head": ("llama3-tiny", dict(target_modules=["q_proj", "lm_head"], rank_pattern={"lm_head": 6})),
+    "qwen2_head": ("qwen2-tiny", dict(target_modules=["v_proj", "lm_head"])),
 }
 
 # The same, of adapters that PEFT takes out of the weights when a run begins: they have no folder to start from.
@@ -90,6 +95,11 @@ CASES = {
     # Biases do not decay; with LoRA+ they have the rate of B.
     "lora_only": case("qwen2_lora_only", CHAT, weight_decay=0.1),
     "all_biases": case("qwen2_all_biases", CHAT, weight_decay=0.1, loraplus_lr_ratio=4),
+    # The bias of B does not decay, and with LoRA+ has the rate of B.
+    "lora_bias": case("qwen2_lora_bias", CHAT, weight_decay=0.1, loraplus_lr_ratio=4),
+    # SFTTrainer refuses these, since its own loss passes by the adapter of the output layer; that of label smoothing does not.
+    "head": case("llama3_head", SHORT, weight_decay=0.1, label_smoothing_factor=0.1, **HEADERS),
+    "tied_head": case("qwen2_head", CHAT, loraplus_lr_ratio=4, label_smoothing_factor=0.1),
     # The last window of an epoch has one micro-batch.
     "accumulation_packed": case("llama3_all", SHORT, **{**PACKED, "per_device_train_batch_size": 5, "gradient_accumulation_steps": 2}),
     "pissa": case("qwen3_pissa", COMPLETION),
@@ -105,7 +115,7 @@ def load_base(model, dtype="float32"):
 
 def save(model, folder):
     """Saves as PEFT does, without its README.md, and with sorted lists."""
-    model.save_pretrained(folder)
+    model.save_pretrained(folder, save_embedding_layers=False)
     (folder / "README.md").unlink()
     config = json.loads((folder / "adapter_config.json").read_text())
     for key in ("target_modules", "exclude_modules", "modules_to_save"):
@@ -143,7 +153,7 @@ def settings_of(start, dtype):
     for key in ("use_rslora", "use_dora", "init_lora_weights"):
         if key in settings:
             model_args[key] = settings[key]
-    rest = {key: settings[key] for key in ("layers_to_transform", "rank_pattern", "alpha_pattern", "bias") if key in settings}
+    rest = {key: settings[key] for key in ("layers_to_transform", "rank_pattern", "alpha_pattern", "bias", "lora_bias") if key in settings}
     return model_args, rest
 
 
@@ -166,9 +176,12 @@ def begin_taken(base, settings, folder):
 
 
 def run_case(name, out, attention="sdpa"):
+    import trl.trainer.sft_trainer
     from trl import SFTConfig, SFTTrainer
 
     spec = CASES[name]
+    if spec["args"].get("label_smoothing_factor"):
+        trl.trainer.sft_trainer.BaseTunerLayer = type("NoLayer", (), {})  # of the check alone
     is_taken = spec["start"] in TAKEN
     base_name, settings = {**STARTS, **TAKEN}[spec["start"]]
     initial = tempfile.mkdtemp(prefix="golden-initial-")
@@ -202,7 +215,7 @@ def run_case(name, out, attention="sdpa"):
         "final": {key: value for key, value in summary.metrics.items() if not any(d in key for d in drop)},
     }
     folder = Path(tempfile.mkdtemp(prefix="golden-adapter-"))
-    trainer.model.save_pretrained(folder, path_initial_model_for_weight_conversion=initial if is_taken else None)
+    trainer.model.save_pretrained(folder, save_embedding_layers=False, path_initial_model_for_weight_conversion=initial if is_taken else None)
     return result, load_file(folder / "adapter_model.safetensors")
 
 

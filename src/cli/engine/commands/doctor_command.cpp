@@ -43,7 +43,8 @@ void print_versions() {
         std::cout << "  " << std::left << std::setw(10) << name << std::right << version << '\n';
 }
 
-void print_slurm(const job::Slurm& slurm) {
+void print_slurm(const Environment& environment) {
+    const job::Slurm slurm = job::read_slurm(environment);
     if (slurm.job_id.empty()) return;
     std::cout << "slurm\n  job " << slurm.job_id << " on " << slurm.node_list << ", partition "
               << slurm.partition << (slurm.started_by_srun ? ", ranks started by srun" : "")
@@ -51,6 +52,10 @@ void print_slurm(const job::Slurm& slurm) {
     for (const std::string& line : split(output_of("srun --mpi=list 2>&1"), '\n'))
         std::cout << ' ' << trim(line);
     std::cout << '\n';
+    if (job::needs_pmix_fence(environment, output_of("scontrol show config 2>&1")))
+        std::cout
+            << "  note: SLURM_PMIX_FENCE is not set: with PMIx's default fence ranks may crash "
+               "in MPI_Init on busy nodes; export SLURM_PMIX_FENCE=ring before srun\n";
 }
 
 void print_host(const device::Host& host, const std::string& memory, int64_t num_threads) {
@@ -161,7 +166,7 @@ int run_doctor(const CommandContext& context) {
     if (!gemms) return report_failure(gemms.failure(), context.world);
     if (speaks) {
         print_versions();
-        print_slurm(job::read_slurm(context.environment));
+        print_slurm(context.environment);
         print_host(placement.host, placement.memory, placement.num_threads);
         std::cout << gemms.value();
         for (const std::string& note : context.notes) std::cout << "note: " << note << '\n';
@@ -173,6 +178,7 @@ int run_doctor(const CommandContext& context) {
     std::vector<std::string> wrong = check_communicators(mesh);
     for (const std::string& line : check_threads()) wrong.push_back(line);
     const Bandwidth bandwidth = measure_all_reduce(mesh, int64_t{64} << 20);
+    const bool is_alone = context.world.size() == 1;
     wrong = findings_of_all(context.world, wrong);
     if (const std::string& file = context.settings.values.run.measure; !file.empty())
         if (const auto failure = measure_into(file, context, mesh))
@@ -181,9 +187,12 @@ int run_doctor(const CommandContext& context) {
     if (speaks) {
         std::cout << "numbers exchanged by all groups: "
                   << (wrong.empty() ? "right\n" : "see below\n") << std::fixed
-                  << std::setprecision(1)
-                  << "all-reduce of 64 MiB over the world: " << bandwidth.milliseconds << " ms, "
-                  << bandwidth.bus_gib_per_s << " GiB/s per rank\n";
+                  << std::setprecision(1) << "all-reduce of 64 MiB over the world: ";
+        if (is_alone)
+            std::cout << "not measured, there is one rank\n";
+        else
+            std::cout << bandwidth.milliseconds << " ms, " << bandwidth.bus_gib_per_s
+                      << " GiB/s per rank\n";
         for (const std::string& line : wrong) std::cout << "wrong: " << line << '\n';
         if (wrong.empty()) std::cout << "OK\n";
     }

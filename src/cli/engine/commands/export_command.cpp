@@ -323,6 +323,13 @@ int run_export(const CommandContext& context) {
     if (const auto failure =
             apply(adapters.value(), joint.value(), merges, checkpoint.folder, spec.value()))
         return report_failure(comm::found_by_all(*failure), world);
+    if (merges && spec.value().tied && spec.value().head_adapter) {
+        // Else the embedding would change with the output layer.
+        spec.value().tied = false;
+        spec.value().reads_head_from_embedding = true;
+    }
+    if (const auto failure = merges ? model::refuse_merge(spec.value()) : std::nullopt)
+        return report_failure(comm::found_by_all(*failure), world);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? check_output(checkpoint.folder, folder, joint.value().names)
                                    : std::nullopt))

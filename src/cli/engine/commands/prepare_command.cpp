@@ -55,7 +55,12 @@ int run_prepare(const CommandContext& context) {
         code == 0 && unused)
         return report_failure(comm::found_by_all(*unused), world);
     if (code != 0 || !is_evaluated(config)) return code;
-    return make("evaluation data", data::evaluation_data(config, hub));
+    auto sets = comm::agreed(world, data::evaluation_data(config, hub));
+    if (!sets) return report_failure(sets.failure(), world);
+    for (data::EvaluationData& set : sets.value())
+        if (const int failed = make(set.title.c_str(), std::move(set.preparation)); failed != 0)
+            return failed;
+    return number(ExitCode::done);
 }
 
 }  // namespace ringshard::cli

@@ -104,6 +104,7 @@ MaybeFailure train(const CommandContext& given) {
     if (!recorder) return recorder.failure();
     const mesh::Mesh mesh(world, placement.shape, placement.device,
                           {test_hooks::message_delay(given.environment), placement.shares_gpus});
+    if (const auto failure = check_output_dir(given)) return failure;
     const auto found = find_inputs(given, placement, faults.value());
     if (!found) return found.failure();
     const RunInputs& inputs = found.value();

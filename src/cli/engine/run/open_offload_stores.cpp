@@ -44,8 +44,9 @@ std::optional<Failure> check(const Request& request, const CommandContext& conte
                                    "the host's memory: use cpu",
                                    asked, request.what)};
     if (!on_gpu && request.device == OffloadDevice::cpu && context.world.is_root())
-        std::cerr << "note: " << asked << request.what
-                  << " is in host memory anyway in a run on the CPU; it changes nothing\n";
+        std::cerr
+            << "note: " << asked
+            << "in a run on the CPU everything is in host memory anyway; it changes nothing\n";
     return std::nullopt;
 }
 

@@ -50,11 +50,13 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
         .modules_to_save = settings.lora_modules_to_save,
         .use_rslora = settings.use_rslora,
         .use_dora = settings.use_dora,
+        .lora_bias = settings.lora_bias,
         .init = config::read_adapter_init(settings.init_lora_weights).value(),
         .bias = settings.bias,
         .rank_pattern = patterns_of<int64_t>(settings.rank_pattern),
         .alpha_pattern = patterns_of<double>(settings.alpha_pattern),
         .layers_to_transform = blocks_of(settings),
+        .layers_pattern = settings.layers_pattern,
         .task_type = settings.lora_task_type};
 }
 
@@ -67,15 +69,16 @@ std::optional<Failure> check_against(const config::Settings& settings,
         {"lora_alpha", asked.lora_alpha == config.lora_alpha},
         {"use_rslora", asked.use_rslora == config.use_rslora},
         {"use_dora", asked.use_dora == config.use_dora},
+        {"lora_bias", asked.lora_bias == config.lora_bias},
         {"bias", asked.bias == config.bias}};
     for (const auto& [name, is_same] : pairs)
         if (settings.is_fixed(name) && !is_same)
             return refuse(
                 format_text("{} [{}]: the adapter in {} has another one; leave the setting out",
                             name, settings.origin_of(name).place, asked.adapter_name_or_path));
-    for (const char* name :
-         {"lora_target_modules", "lora_target_parameters", "lora_modules_to_save",
-          "exclude_modules", "layers_to_transform", "rank_pattern", "alpha_pattern"})
+    for (const char* name : {"lora_target_modules", "lora_target_parameters",
+                             "lora_modules_to_save", "exclude_modules", "layers_to_transform",
+                             "layers_pattern", "rank_pattern", "alpha_pattern"})
         if (settings.is_fixed(name))
             return refuse(format_text(
                 "{} [{}]: adapter_name_or_path says which modules are trained, and with which "

@@ -128,9 +128,17 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
     if (!evaluates(context.settings.values)) return data;
     for (const AdapterInJob& adapter : joint) {
         const std::string title = format_text("evaluation data of {}", adapter.name);
-        auto rows =
-            prepare_rows(context, hub, num_threads, spec,
-                         data::evaluation_data(adapter.settings.values, hub), title.c_str(), open);
+        const auto sets =
+            comm::agreed(context.world, data::evaluation_data(adapter.settings.values, hub));
+        if (!sets) return sets.failure();
+        if (sets.value().size() > 1)
+            return comm::found_by_all(
+                {ExitCode::settings,
+                 format_text("eval_dataset_name of adapter {}: several named sets are not served "
+                             "with adapters; name one dataset",
+                             adapter.name)});
+        auto rows = prepare_rows(context, hub, num_threads, spec, sets.value().front().preparation,
+                                 title.c_str(), open);
         if (!rows) return rows.failure();
         data.evaluation.push_back(std::move(rows).value());
     }
@@ -148,16 +156,28 @@ comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubC
     if (!joint.empty()) return prepare_joint_data(context, hub, num_threads, spec, joint);
     const config::Config& config = context.settings.values;
     data::OpenFiles open;
+    std::vector<data::EvaluationData> sets;
+    if (evaluates(config)) {
+        auto found = comm::agreed(context.world, data::evaluation_data(config, hub));
+        if (!found) return found.failure();
+        sets = std::move(found).value();
+    }
+    // Before the training data is tokenized.
+    for (const data::EvaluationData& set : sets)
+        if (const auto failure = data::find_files(set.preparation, hub, context.world))
+            return *failure;
     auto chosen = data::training_data(config, hub);
     if (chosen) chosen.value().rows.keeps_all = keeps == RowsToKeep::all;
     auto training = prepare_rows(context, hub, num_threads, spec, std::move(chosen), "data", open);
     if (!training) return training.failure();
     RunData data{std::move(training).value()};
     if (!evaluates(config)) return data;
-    auto evaluation = prepare_rows(context, hub, num_threads, spec,
-                                   data::evaluation_data(config, hub), "evaluation data", open);
-    if (!evaluation) return evaluation.failure();
-    data.evaluation.push_back(std::move(evaluation).value());
+    for (const data::EvaluationData& set : sets) {
+        auto rows =
+            prepare_rows(context, hub, num_threads, spec, set.preparation, set.title.c_str(), open);
+        if (!rows) return rows.failure();
+        data.evaluation.push_back(std::move(rows).value());
+    }
     auto prompts = read_eval_prompts(context, hub, spec);
     if (!prompts) return prompts.failure();
     data.prompts = std::move(prompts).value();

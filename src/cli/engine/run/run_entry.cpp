@@ -1,6 +1,10 @@
 #include "run_entry.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/job/slurm.hpp"
@@ -32,12 +36,28 @@ checkpoint::Claimant::Rules rules_of(const config::Settings& settings,
                                            settings.origin_of("output_dir").place)};
 }
 
+Failure cannot_be_made(const std::filesystem::path& folder, const std::string& why) {
+    return {ExitCode::io, format_text("output_dir = {} cannot be made: {}", folder.string(), why)};
+}
+
 std::optional<Failure> make_folder(const std::filesystem::path& folder) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    if (!error) return std::nullopt;
-    return Failure{ExitCode::io, format_text("output_dir = {} cannot be made: {}", folder.string(),
-                                             error.message())};
+    if (error) return cannot_be_made(folder, error.message());
+    return std::nullopt;
+}
+
+// Looks at the folder, or at the nearest one above it that exists.
+std::optional<Failure> refuse_folder(const std::filesystem::path& folder) {
+    std::error_code error;
+    std::filesystem::path there = std::filesystem::absolute(folder, error);
+    while (!std::filesystem::exists(there, error) && there.has_relative_path())
+        there = there.parent_path();
+    if (!std::filesystem::is_directory(there, error))
+        return cannot_be_made(folder, format_text("{} is no folder", there.string()));
+    if (access(there.c_str(), W_OK | X_OK) == 0) return std::nullopt;
+    return cannot_be_made(folder, format_text("nothing can be written into {}: {}", there.string(),
+                                              std::generic_category().message(errno)));
 }
 
 // By name: a save makes a new one, and sets aside one that it replaces.
@@ -55,6 +75,13 @@ std::vector<std::string> names_of_checkpoints(const std::filesystem::path& outpu
 }
 
 }  // namespace
+
+std::optional<comm::AgreedFailure> check_output_dir(const CommandContext& context) {
+    const bool looks = context.world.is_root();
+    return comm::first_failure(
+        context.world,
+        looks ? refuse_folder(context.settings.values.run.output_dir) : std::nullopt);
+}
 
 comm::Agreed<RunEntry> RunEntry::begin(const CommandContext& context,
                                        const LossFingerprint& fingerprint) {

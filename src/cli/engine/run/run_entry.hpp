@@ -11,6 +11,10 @@
 
 namespace ringshard::cli {
 
+// Fails if output_dir cannot be made, or nothing can be written into it; makes nothing. Collective
+// over the world.
+std::optional<comm::AgreedFailure> check_output_dir(const CommandContext& context);
+
 // Claims output_dir for a start. begin() reads the state of the folder, claim() comes last, so that
 // a start that fails ends no job that runs there.
 class RunEntry {
