@@ -270,7 +270,7 @@ class RunFiles(TrainerTest):
 
     def test_contradictions_are_refused(self):
         for words, *flags in (
-            ("must be loss, entropy or mean_token_accuracy", "--metric_for_best_model", "bleu"),
+            ("must be one of loss, entropy or mean_token_accuracy", "--metric_for_best_model", "bleu"),
             ("known by evaluating", "--save_strategy", "best", "--eval_strategy", "no"),
             ("must be a multiple of eval_steps", "--load_best_model_at_end", "--save_steps", "3"),
             ("give both strategies the same value", "--load_best_model_at_end", "--save_strategy", "epoch"),
