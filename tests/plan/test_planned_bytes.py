@@ -7,8 +7,8 @@ import os
 import struct
 import unittest
 
-from planning import SIZES, PlanTest
-from trainer import read_metrics
+from planning import HOST, SIZES, PlanTest
+from trainer import read_metrics, run
 
 KINDS = ("weights", "gathered", "gradients", "optimizer", "activations", "communication", "staging", "save_copy")
 
@@ -116,6 +116,13 @@ class PlannedBytes(PlanTest):
         self.assertIn("aten", activations)
         if "mkl" in activations:
             self.assertGreater(activations["mkl"], activations["native"])
+
+    def test_residual_streams_that_are_refused(self):
+        case = ("single_gpu", 1, 1, 512, "all")
+        wide = self.flags(*case, "bf16", ["--residual_dtype", "fp32"])
+        self.expect(run("plan", *wide, "--world", "1", "--gpu", "h100-80"), 78, "residual_dtype = fp32 [command line]", "on GPUs")
+        narrow = self.flags(*case, "fp32", ["--residual_dtype", "bf16"])
+        self.expect(run("plan", *narrow, "--world", "1", "--gpu", HOST), 78, "residual_dtype = bf16", "mixed_precision = no", "fp32")
 
     def test_bytes_of_other_layers(self):
         for name, config in LAYERS.items():
