@@ -10,11 +10,7 @@ inline constexpr std::string_view attention =
     "the built-in exact attention is used, and packed documents stay apart";
 inline constexpr std::string_view trackers =
     "output_dir/metrics.jsonl has every number, and report_to tensorboard, wandb, mlflow or "
-    "trackio "
-    "writes further formats";
-output_dir/metrics.jsonl has every number, and "
-    "report_to "
-    "tensorboard writes TensorBoard files";
+    "trackio writes further formats";
 inline constexpr std::string_view prepared =
     "all ranks prepare the data together and keep the result";
 inline constexpr std::string_view prefetch = "the loader reads ahead on a thread of its own";
