@@ -33,7 +33,7 @@ const std::string xlam_template =
     "{\"tools\": [{% for tool in tools_from_json %}{\"type\": \"function\", \"function\": "
     "{\"name\": {{ "
     "tool.name | tojson }}, \"description\": {{ (tool.description if tool.description is defined "
-    "else '') | tojson }}, \"parameters\": {\"type\": \"object\", \"properties\": {"
+    "else '') | tojson }}, \"parameters\": {\"type\": \"object\", \"properties\": { "
     "{% for name, field in tool.parameters.items() %}{{ name | tojson }}: {\"type\": {{ "
     "types.get((field.type if field.type is defined else 'string') | lower, 'string') | tojson }}, "
     "\"description\": {{ (field.description if field.description is defined else '') | tojson }}"
