@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nv/target>
+#include <type_traits>
 
 #include "host_accesses.hpp"
 #include "kernels.hpp"
