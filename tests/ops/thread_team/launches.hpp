@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+namespace ringshard::test {
+
+// Returns the number of a kernel that is compiled into this test: a program for a type of numbers
+// and a size of packs, in teams of one size. Called before main().
+int register_kernel(const char* file, const char* program);
+void note_launch(int kernel);
+
+// Return the files of which no kernel has run, and the programs that have not run with teams of any
+// size; empty if all have.
+std::string files_that_did_not_run();
+std::string programs_that_did_not_run();
+
+}  // namespace ringshard::test

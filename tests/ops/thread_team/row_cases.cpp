@@ -1,0 +1,84 @@
+#include "compare.hpp"
+
+using namespace ringshard::ops::gpu;
+
+namespace ringshard::test {
+
+namespace {
+
+template <class T>
+void gates(int64_t width) {
+    constexpr int64_t rows = 3;
+    compare(named<T>("swiglu", width), [&](const Queue& queue, Memory& memory) {
+        SwiGlu work{.type = number_type<T>,
+                    .gate_up = memory.numbers<T>(rows * 2 * width),
+                    .product = memory.unset<T>(rows * width),
+                    .rows = rows,
+                    .width = width};
+        swiglu(queue, work);
+        work.product = memory.numbers<T>(rows * width);
+        swiglu_backward(queue, work);
+    });
+}
+
+// Tokens that occur once, twice and three times, one of which is left out.
+template <class T>
+void embedding(int64_t width) {
+    compare(named<T>("embedding_backward", width), [&](const Queue& queue, Memory& memory) {
+        embedding_backward(queue, {.type = number_type<T>,
+                                   .dy = memory.numbers<T>(6 * width),
+                                   .sorted_tokens = memory.values<int64_t>({2, 2, 2, 5, 7, 7}),
+                                   .places = memory.values<int64_t>({0, 3, 5, 1, 2, 4}),
+                                   .d_table = memory.numbers<float>(9 * width),
+                                   .tokens = 6,
+                                   .width = width,
+                                   .left_out = 5});
+    });
+}
+
+std::vector<uint8_t> bytes(int64_t count) {
+    std::vector<uint8_t> made;
+    for (int64_t i = 0; i < count; ++i) made.push_back(static_cast<uint8_t>(i * 37));
+    return made;
+}
+
+// Two teams; scales by themselves and in codes.
+template <class T>
+void four_bits(int64_t count, bool is_nested) {
+    const int64_t blocks = (count + 63) / 64;
+    const int64_t nested_blocks = (blocks + 255) / 256;
+    compare(named<T>("dequantize_nf4", count), [&](const Queue& queue, Memory& memory) {
+        DequantizeNf4 work{.type = number_type<T>,
+                           .into = memory.unset<T>(count),
+                           .codes = memory.values(bytes((count + 1) / 2)),
+                           .count = count};
+        if (is_nested) {
+            work.scale_codes = memory.values(bytes(blocks));
+            work.nested_scales = memory.numbers<float>(nested_blocks);
+            work.mean = memory.numbers<float>(1);
+        } else {
+            work.scales = memory.numbers<float>(blocks);
+        }
+        for (int i = 0; i < 16; ++i) work.values[i] = static_cast<float>(i) / 8 - 1;
+        for (int i = 0; i < 256; ++i) work.scale_values[i] = static_cast<float>(i) / 128 - 1;
+        dequantize_nf4(queue, work);
+    });
+}
+
+}  // namespace
+
+void row_cases(Part part) {
+    for_types(part, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        gates<T>(520);
+        embedding<T>(520);
+        four_bits<T>(3200, true);
+    });
+    if (part == Part::some) return;
+    gates<float>(37);
+    gates<bf16>(2056);
+    embedding<bf16>(2056);
+    four_bits<bf16>(3201, false);
+}
+
+}  // namespace ringshard::test
