@@ -9,20 +9,6 @@ namespace ringshard::ops {
 
 constexpr bool has_gpu_kernels = RINGSHARD_HAS_CUDA;
 
-#define RINGSHARD_OF_CPU(operation) cpu::operation,
-#define RINGSHARD_OF_CUDA(operation) cuda::operation,
-#define RINGSHARD_OF_META(operation) meta::operation,
-
-const Backend& backend_of(const at::Tensor& tensor) {
-    if constexpr (has_gpu_kernels) {
-        static constexpr Backend of_cuda{RINGSHARD_FOR_OPERATIONS(RINGSHARD_OF_CUDA)};
-        if (uses_gpu_kernels(tensor)) return of_cuda;
-    }
-    static constexpr Backend of_cpu{RINGSHARD_FOR_OPERATIONS(RINGSHARD_OF_CPU)};
-    static constexpr Backend of_meta{RINGSHARD_FOR_OPERATIONS(RINGSHARD_OF_META)};
-    return tensor.is_meta() ? of_meta : of_cpu;
-}
-
 namespace {
 
 // Returns a buffer for the gradient of a frozen weight, which a needed pass computes anyway.
