@@ -55,16 +55,13 @@ RINGSHARD_BOTH uint8_t saturating_code_of(float number, float scale, Fp8Type typ
     return code_of(magnitude_of(number) < infinity ? within : NAN, type);
 }
 
-inline void raise_on_host(uint32_t* place, uint32_t magnitude) {
-    uint32_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
-    while (seen < magnitude && !__atomic_compare_exchange_n(place, &seen, magnitude, false,
-                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-}
-
 // Teams come in any order, and the largest of all numbers does not depend on it.
 RINGSHARD_BOTH void raise(uint32_t* place, uint32_t magnitude) {
-    NV_IF_ELSE_TARGET(NV_IS_HOST, (raise_on_host(place, magnitude);),
+    NV_IF_ELSE_TARGET(NV_IS_HOST,
+                      (uint32_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
+                       while (seen < magnitude &&
+                              !__atomic_compare_exchange_n(place, &seen, magnitude, false,
+                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED)){}),
                       (atomicMax(place, magnitude);))
 }
 
