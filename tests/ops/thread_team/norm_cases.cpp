@@ -50,6 +50,26 @@ void norms(int64_t rows, int64_t width, const std::vector<size_t>& shifts = {0, 
     compare(named<T>("rms_norm both ways", width), both_ways, shifts);
 }
 
+// Of more rows than teams: a team goes through several.
+void backward_of_many_rows() {
+    constexpr int64_t rows = 1100;
+    constexpr int64_t width = 16;
+    const auto work = [](const Queue& queue, Memory& memory) {
+        rms_norm_backward(queue,
+                          {.type = NumberType::bf16,
+                           .dy = memory.numbers<bf16>(rows * width),
+                           .x = memory.numbers<bf16>(rows * width),
+                           .weight = memory.numbers<bf16>(width),
+                           .inverse_rms = memory.numbers<float>(rows),
+                           .dx = memory.numbers<bf16>(rows * width),
+                           .d_weight = memory.unset<float>(num_row_ranges(rows, width) * width),
+                           .rows = rows,
+                           .width = width,
+                           .offset = 0});
+    };
+    compare("rms_norm_backward of many rows", work, {0});
+}
+
 }  // namespace
 
 void norm_cases(Part part) {
@@ -57,6 +77,7 @@ void norm_cases(Part part) {
     if (part == Part::some) return;
     norms<bf16>(5, 896);
     norms<float>(3, 37);
+    norms<float>(3, 40);
     norms<float>(5, 896);
     // Teams of 256 and of 512 threads, with one, two and more packs for each.
     norms<bf16>(2, 1504);
@@ -66,8 +87,7 @@ void norm_cases(Part part) {
     norms<bf16>(2, 4200);
     norms<float>(2, 4200);
     norms<bf16>(2, 8208, {0});  // a thread has no room for as many single numbers
-    // More rows than teams: a team goes through several.
-    norms<bf16>(1300, 16, {0});
+    backward_of_many_rows();
 }
 
 }  // namespace ringshard::test
