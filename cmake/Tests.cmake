@@ -1,5 +1,6 @@
 # add_unit_test(name SOURCES a.cpp USES libraries)              one process
 # add_mpi_test(name SOURCES a.cpp USES libraries RANKS 1 2 4)   one ctest per number of ranks
+# add_gpu_test(name SOURCES a.cpp USES libraries)               one process that needs a GPU, and is skipped where there is none
 # Labels of a test: its kind (unit, mpi, python, style), its folder under tests/, and what LABELS adds.
 set(RINGSHARD_MPIEXEC_FLAGS --oversubscribe --bind-to none CACHE STRING "For mpiexec on small machines")
 
@@ -48,16 +49,30 @@ add_library(ringshard_unit_main OBJECT ${RINGSHARD_ROOT}/tests/support/unit_main
 target_link_libraries(ringshard_unit_main PRIVATE ringshard_test_flags)
 
 function(add_unit_test name)
-    cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
+    cmake_parse_arguments(T "" "TIMEOUT;MAIN" "SOURCES;USES;LABELS" ${ARGN})
     patience(T_TIMEOUT "${T_TIMEOUT}" 60)
+    if(NOT T_MAIN)
+        set(T_MAIN ringshard_unit_main)
+    endif()
     add_executable(${name} ${T_SOURCES})
-    target_link_libraries(${name} PRIVATE ringshard_unit_main ringshard_test_flags ${T_USES})
+    target_link_libraries(${name} PRIVATE ${T_MAIN} ringshard_test_flags ${T_USES})
     target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
     belongs_to_gpu_tests(${name})
     add_test(NAME ${name} COMMAND ${name})
     test_folder(folder)
     set_tests_properties(${name} PROPERTIES LABELS "unit;${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1
         ENVIRONMENT "PATIENCE=${RINGSHARD_TEST_PATIENCE}")
+endfunction()
+
+function(add_gpu_test name)
+    if(NOT TARGET ringshard_gpu_main)
+        add_library(ringshard_gpu_main OBJECT ${RINGSHARD_ROOT}/tests/support/gpu_main.cpp)
+        target_link_libraries(ringshard_gpu_main PRIVATE ringshard_test_flags)
+        use_aten(ringshard_gpu_main)
+    endif()
+    add_unit_test(${name} MAIN ringshard_gpu_main TIMEOUT 300 LABELS gpu ${ARGN})
+    use_aten(${name})
+    set_property(TEST ${name} PROPERTY SKIP_REGULAR_EXPRESSION "no GPU here\n*$")
 endfunction()
 
 function(add_mpi_test name)

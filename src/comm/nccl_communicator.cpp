@@ -69,10 +69,11 @@ private:
     int64_t beside_products_;
 };
 
-NcclCommunicator::NcclCommunicator(Group group, at::Device device)
+NcclCommunicator::NcclCommunicator(Group group, at::Device device, std::optional<bool> spans_hosts)
     : group_(std::move(group)),
       device_(device),
-      stream_(c10::cuda::getStreamFromPool(true, device.index())) {}
+      stream_(c10::cuda::getStreamFromPool(true, device.index())),
+      spans_hosts_(spans_hosts) {}
 
 void NcclCommunicator::connect() {
     const c10::cuda::CUDAGuard guard(device_);
@@ -84,7 +85,7 @@ void NcclCommunicator::connect() {
     config.maxCTAs = most_of_nccl;  // leaves the others to the block that computes meanwhile
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
     name_ = group_.log().state().name;
-    spans_hosts_ = group_.split_by_host().size() < size();
+    if (!spans_hosts_) spans_hosts_ = group_.split_by_host().size() < size();
     group_.log().set_backend([this] { refresh(); },
                              [this] {
                                  const c10::cuda::CUDAGuard of_this_gpu(device_);
@@ -98,7 +99,7 @@ void NcclCommunicator::connect() {
 // multiprocessors. Inside a host it is soon over, and they take all.
 bool NcclCommunicator::takes_multiprocessors() const {
     constexpr int hopper = 9;
-    return spans_hosts_ && at::cuda::getDeviceProperties(device_.index())->major >= hopper;
+    return spans_hosts_.value() && at::cuda::getDeviceProperties(device_.index())->major >= hopper;
 }
 
 void NcclCommunicator::leave_multiprocessors(int count) const {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "ringshard/comm/communicator.hpp"
@@ -18,7 +19,9 @@ namespace ringshard::comm {
 // caller's current stream holds; wait() makes the current stream wait, never the host.
 class NcclCommunicator final : public Communicator {
 public:
-    NcclCommunicator(Group group, at::Device device);
+    // spans_hosts: whether products leave NCCL its multiprocessors; found out when it connects
+    // unless it is given.
+    NcclCommunicator(Group group, at::Device device, std::optional<bool> spans_hosts = {});
     ~NcclCommunicator() override;
 
     int rank() const override { return group_.rank(); }
@@ -62,7 +65,7 @@ private:
     c10::cuda::CUDAStream stream_;
     ncclComm_t communicator_ = nullptr;  // nullptr before the first operation
     std::string name_;                   // of the group, for messages
-    bool spans_hosts_ = false;
+    std::optional<bool> spans_hosts_;
     std::mutex mutex_;  // guards under_way_: the watchdog thread reads it too
     std::deque<UnderWay> under_way_;
     std::deque<Stall>

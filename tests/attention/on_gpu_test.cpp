@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
-#include <iostream>
 
 #include "autograd.hpp"
 #include "local_attention.hpp"
@@ -12,12 +11,6 @@ using namespace ringshard;
 using namespace ringshard::attention;
 
 namespace {
-
-boost::test_tools::assertion_result has_gpu(boost::unit_test::test_unit_id) {
-    if (at::hasCUDA()) return true;
-    std::cout << "no GPU here\n";
-    return false;
-}
 
 at::Tensor by_definition(const Heads& wide, const std::vector<int64_t>& starts) {
     const int64_t tokens = wide.q.size(0);
@@ -120,7 +113,7 @@ void check(const std::vector<int64_t>& starts, int64_t tokens, int64_t head_dim,
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(kernels_give_what_autograd_gives, *boost::unit_test::precondition(has_gpu)) {
+BOOST_AUTO_TEST_CASE(kernels_give_what_autograd_gives) {
     at::manual_seed(5);
     for (const auto type : {at::kBFloat16, at::kFloat})
         for (const int64_t head_dim : {64, 128, 100}) {
@@ -134,7 +127,7 @@ BOOST_AUTO_TEST_CASE(kernels_give_what_autograd_gives, *boost::unit_test::precon
 }
 
 // Lengths that fill half of the last tile of cuDNN's 128.
-BOOST_AUTO_TEST_CASE(low_scores_leave_gradients_finite, *boost::unit_test::precondition(has_gpu)) {
+BOOST_AUTO_TEST_CASE(low_scores_leave_gradients_finite) {
     at::manual_seed(6);
     for (const int64_t head_dim : {64, 128}) {
         check({0}, 704, head_dim, 1, at::kBFloat16, Scores::low);
@@ -187,7 +180,7 @@ void check_against_flash(int64_t tokens, Scores scores) {
 
 // Lengths of documents, which fill the last of cuDNN's tiles by a few tokens; on Hopper it takes
 // the second (a multiple of 64) and the third (more than 2^32 pairs).
-BOOST_AUTO_TEST_CASE(long_documents_of_odd_lengths, *boost::unit_test::precondition(has_gpu)) {
+BOOST_AUTO_TEST_CASE(long_documents_of_odd_lengths) {
     at::manual_seed(7);
     for (const int64_t tokens : {16'411, 16'448, 65'599})
         for (const Scores scores : {Scores::usual, Scores::low})

@@ -10,9 +10,8 @@
 using namespace ringshard;
 using namespace ringshard::ops;
 using test::distance;
-using test::has_gpu;
 
-BOOST_AUTO_TEST_SUITE(states_on_gpu, *boost::unit_test::precondition(has_gpu))
+BOOST_AUTO_TEST_SUITE(states_on_gpu)
 
 BOOST_AUTO_TEST_CASE(convolutions_both_ways) {
     constexpr int64_t columns = 130;

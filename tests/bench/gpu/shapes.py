@@ -23,22 +23,35 @@ MODELS = {
     "3B": qwen2(2048, 11008, 36, 16, 2, 151936, True),
     "7B": qwen2(3584, 18944, 28, 28, 4, 152064, False),
     "8B": llama(4096, 14336, 32, 32, 8, 128256),
+    # Blocks and vocabulary of 7B and 8B with fewer blocks: a GPU with 80 GB has room for their states, and the time of a block is that
+    # of the whole model.
+    "7B-11": qwen2(3584, 18944, 11, 28, 4, 152064, False),
+    "8B-12": llama(4096, 14336, 12, 32, 8, 128256),
+    "8B-8": llama(4096, 14336, 8, 32, 8, 128256),
 }
 
-def row(model, rows, length, policy, moments, *words, floor=None, torch=False, profile=False, llmq=None):
-    """rows: of a micro-batch. words: of bench_gpu_step. floor: of MFU on an H200, in percent. torch: PyTorch is measured
-    beside it. profile: with the kernels that take most of the time. llmq: the MFU that llmq has published
+
+def row(model, rows, length, policy, moments, *words, part="rows", floor=None, torch=False, profile=False, llmq=None):
+    """rows: of a micro-batch. words: of bench_gpu_step. part: of scripts/gpu-check. floor: of MFU on an H200, in percent. torch: PyTorch
+    is measured beside it with --beside-torch. profile: with the kernels that take most of the time. llmq: the MFU that llmq has published
     for such a step on an H100, in percent."""
     return {"model": model, "rows": rows, "length": length, "policy": policy, "moments": moments, "words": list(words),
-            "floor": floor, "torch": torch, "profile": profile, "llmq": llmq}
+            "part": part, "floor": floor, "torch": torch, "profile": profile, "llmq": llmq}
 
 
-# In order of weight: what does not fit the time is left out and said. llmq measures its models with 64 rows a step.
+# In order of weight: what does not fit the time is left out and said. Those of the part `bench` fit a GPU with 80 GB. llmq measures its
+# models with 64 rows a step.
 ROWS = [
-    row("0.5B", 64, 1024, "all", "fp32", floor=48, torch=True, profile=True, llmq=46.7),
-    row("0.5B", 64, 1024, "everything", "fp32", "timed", floor=48, profile=True, llmq=46.7),
+    row("0.5B", 64, 1024, "all", "fp32", part="bench", floor=48, profile=True, torch=True, llmq=46.7),
+    row("0.5B", 64, 1024, "everything", "fp32", "timed", part="bench", floor=48, profile=True, llmq=46.7),
+    row("8B-12", 1, 8192, "everything", "bf16", "accumulate=4", "timed", part="bench", profile=True),
+    row("7B-11", 8, 1024, "everything", "bf16", "accumulate=4", "timed", part="bench", profile=True),
+    row("0.5B", 16, 4096, "everything", "fp32", "packed", "timed", part="bench", profile=True),
+    row("7B-11", 8, 1024, "everything", "bf16", "accumulate=4", "fp8", part="bench", profile=True),
     row("7B", 8, 1024, "all", "bf16", "accumulate=8", floor=58, profile=True, llmq=60.3),
     row("8B", 1, 8192, "all", "bf16", "accumulate=8", floor=58, profile=True),
+    row("8B-8", 1, 65536, "attention", "bf16", "offload", "packed", profile=True),
+    row("8B-8", 1, 131072, "attention", "bf16", "offload", "packed"),
     row("8B", 1, 131072, "attention", "bf16", "offload", "packed", floor=50, profile=True),
     row("8B", 1, 131072, "attention", "bf16", "offload", floor=50),
     row("0.5B", 4, 1024, "all", "fp32"),
@@ -61,6 +74,23 @@ ROWS = [
 LONGEST = [262144, 524288, 1048576]
 
 
+def name_of(row):
+    """MODEL/ROWSxLENGTH/POLICY/WORDS..., as --rows of scripts/gpu-check takes it."""
+    return "/".join([row["model"], f"{row['rows']}x{row['length']}", row["policy"], *row["words"]])
+
+
+def is_named(row, names):
+    """The beginning of a name, up to one of its slashes, is enough. No names: every row."""
+    return not names or any(f"{name_of(row)}/".startswith(f"{name}/") for name in names)
+
+
+def config_of(row):
+    """The content of config.json: the row's model, of as many blocks as its words say."""
+    layers = next((int(word.partition("=")[2]) for word in row["words"] if word.startswith("layers=")), None)
+    config = MODELS[row["model"]]
+    return config if layers is None else {**config, "num_hidden_layers": layers}
+
+
 def planned_gpu(gpus):
     """The name that `trainer plan` has for the first GPU, by its own name and memory; None if it has none."""
     if not gpus:
@@ -74,7 +104,8 @@ def plan_flags(row):
     """The flags with which `trainer plan` plans a row, without those of the model and the GPU. A packed row is one document of
     five eighths and short ones: 0.39 of the pairs of one document, where three equal documents have 0.33."""
     accumulation = next((word.partition("=")[2] for word in row["words"] if word.startswith("accumulate=")), "1")
-    flags = ["--world", "1", "--profile", "single_gpu", "--mixed_precision", "bf16", "--max_length", str(row["length"]),
+    precision = "fp8" if "fp8" in row["words"] else "bf16"
+    flags = ["--world", "1", "--profile", "single_gpu", "--mixed_precision", precision, "--max_length", str(row["length"]),
              "--per_device_train_batch_size", str(row["rows"]), "--gradient_accumulation_steps", accumulation,
              "--activation_policy", row["policy"], "--optimizer_state_dtype", row["moments"]]
     if "offload" in row["words"]:

@@ -1,8 +1,8 @@
 // bench_gpu_step CONFIG_JSON ROWS LENGTH POLICY MOMENTS SECONDS [WORD...]: steps of one rank over
-// random tokens with random weights, in bf16 on the first GPU (RINGSHARD_TEST_DEVICE says another
-// device). Prints a line of JSON. POLICY: everything, all, all_but_gate_up, attention or input.
-// MOMENTS: fp32 or bf16. It takes three steps at least, and as many as fit into SECONDS; long steps
-// need no others that warm up, so of these it takes two or one. Words:
+// random tokens with random weights, in bf16 (or FP8) on the first GPU (RINGSHARD_TEST_DEVICE says
+// another device). Prints a line of JSON. POLICY: everything, all, all_but_gate_up, attention or
+// input. MOMENTS: fp32 or bf16. It takes three steps at least, and as many as fit into SECONDS;
+// long steps need no others that warm up, so of these it takes two or one. Words:
 //
 //   offload        activations go to the host's memory
 //   graphs         blocks are recorded and replayed
@@ -11,6 +11,7 @@
 //   packed         a row is one document of five eighths of it and short ones
 //   deterministic  FlashAttention-2 attends, and not cuDNN
 //   timed          kernels of products are chosen by time, as a run in bf16 does
+//   fp8            products in FP8 with a scale for each row
 //   profile        one more step under LibTorch's profiler: its kernels, the longest first
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -55,6 +56,7 @@ struct Wish {
     bool packs = false;
     bool profiles = false;
     bool times_products = false;
+    bool in_fp8 = false;
     int64_t tokens_per_step() const { return num_rows * length * accumulation; }
 };
 
@@ -70,9 +72,10 @@ bool read_word(const std::string& word, Wish& wish) {
     wish.packs |= word == "packed";
     wish.profiles |= word == "profile";
     wish.times_products |= word == "timed";
-    return word == "deterministic" || word == "offload" || word == "graphs" || word == "packed" ||
-           word == "profile" || word == "timed" || number("layers=", wish.layers) ||
-           number("accumulate=", wish.accumulation);
+    wish.in_fp8 |= word == "fp8";
+    return word == "fp8" || word == "deterministic" || word == "offload" || word == "graphs" ||
+           word == "packed" || word == "profile" || word == "timed" ||
+           number("layers=", wish.layers) || number("accumulate=", wish.accumulation);
 }
 
 // The lengths of the documents of a row.
@@ -265,13 +268,10 @@ int main(int argc, char** argv) {
         std::string_view(argv[5]) == "bf16" ? config::NumberType::bf16 : config::NumberType::fp32;
     const mesh::Mesh mesh(mpi.world(), {}, device);
     std::unique_ptr<offload::HostOffloadStore> offload_store;
-    if (wish.offloads) {
-        offload_store = std::make_unique<offload::HostOffloadStore>(device);
-        reserve_activations(*offload_store, spec, policy_named(argv[4]),
-                            wish.num_rows * wish.length);
-    }
+    if (wish.offloads) offload_store = std::make_unique<offload::HostOffloadStore>(device);
     config.training.activation_policy = policy_named(argv[4]);
-    config.training.mixed_precision = config::Precision::bf16;
+    config.training.mixed_precision =
+        wish.in_fp8 ? config::Precision::fp8 : config::Precision::bf16;
     config.data.max_length = wish.length;
     const double of_device = memory_of(device);
     const ops::Gemms gemms = device.is_cuda() ? ops::Gemms() : ops::Gemms::open().value();
@@ -283,6 +283,10 @@ int main(int argc, char** argv) {
                                 .device_memory = of_device,
                                 .recorder = recorder.get()});
     draw_weights(stack.zero);
+    // Pinning takes up to a minute: only for a model that fits.
+    if (offload_store)
+        reserve_activations(*offload_store, spec, policy_named(argv[4]),
+                            wish.num_rows * wish.length);
     data::Loader loader(rows, data::sampler_options(config, rows, 1), 0, wish.accumulation);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
                            stack.zero, *stack.optimizer);
