@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <limits>
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
@@ -95,6 +97,54 @@ bool is_large(const Tile& tile, int64_t cuts_from) {
     return tile.num_q * tile.num_k >= pairs || std::min(tile.num_q, tile.num_k) >= cuts_from;
 }
 
+// FlashAttention-2 launches as many blocks of 128 queries for each document of a call as its
+// longest document needs.
+int64_t blocks_of(const Tile& tile) {
+    constexpr int64_t queries_per_block = 128;
+    return (tile.num_q + queries_per_block - 1) / queries_per_block;
+}
+
+bool are_sorted_documents(std::span<const Tile> tiles) {
+    return std::ranges::all_of(tiles, is_document) &&
+           std::ranges::is_sorted(tiles, std::greater(), &Tile::num_q);
+}
+
+// Returns where the calls of documents end that stand in order, the longest first: such that empty
+// blocks and calls together cost least.
+std::vector<size_t> ends_of_calls(std::span<const Tile> documents) {
+    // In blocks of one head: the kernels of a call, forward and back, start and end by themselves.
+    constexpr int64_t cost_of_call = 24;
+    struct Level {  // documents of as many blocks
+        int64_t blocks;
+        size_t end;
+    };
+    std::vector<Level> levels;
+    for (size_t i = 0; i < documents.size(); ++i) {
+        const int64_t blocks = blocks_of(documents[i]);
+        if (levels.empty() || levels.back().blocks != blocks) levels.push_back({blocks, i});
+        levels.back().end = i + 1;
+    }
+    struct Best {  // of the documents up to a level
+        int64_t cost = 0;
+        size_t last_call = 0;  // the level at which it begins
+    };
+    const auto end_before = [&](size_t level) { return level == 0 ? 0 : levels[level - 1].end; };
+    std::vector<Best> best(levels.size() + 1);
+    for (size_t end = 1; end <= levels.size(); ++end) {
+        best[end].cost = std::numeric_limits<int64_t>::max();
+        for (size_t begin = 0; begin < end; ++begin) {
+            const auto count = static_cast<int64_t>(levels[end - 1].end - end_before(begin));
+            const int64_t cost = best[begin].cost + cost_of_call + count * levels[begin].blocks;
+            if (cost < best[end].cost) best[end] = {cost, begin};
+        }
+    }
+    std::vector<size_t> ends;
+    for (size_t level = levels.size(); level > 0; level = best[level].last_call)
+        ends.push_back(levels[level - 1].end);
+    std::ranges::reverse(ends);
+    return ends;
+}
+
 int64_t length_with_a_plan(int64_t length) {
     const auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(length)) / 8);
     return length / step * step;
@@ -123,8 +173,18 @@ void add_packs(std::span<const Tile> neighbours, int64_t cuts_from, std::vector<
     if (group_tiles(neighbours).size() == 1) return add(neighbours);
     size_t begin = 0;
     const auto end_pack = [&](size_t end) {
-        if (end > begin) add(neighbours.subspan(begin, end - begin));
+        const std::span<const Tile> tiles = neighbours.subspan(begin, end - begin);
         begin = end;
+        if (tiles.empty()) return;
+        const std::vector<size_t> ends =
+            are_sorted_documents(tiles) ? ends_of_calls(tiles) : std::vector{tiles.size()};
+        if (ends.size() == 1) return add(tiles);
+        // Ragged, even of one length: cuDNN would plan it, and it does not come again.
+        size_t first = 0;
+        for (const size_t last : ends) {
+            packs.push_back(ragged(tiles.subspan(first, last - first)));
+            first = last;
+        }
     };
     for (size_t tile = 0; tile < neighbours.size(); ++tile) {
         if (!is_large(neighbours[tile], cuts_from)) continue;

@@ -13,6 +13,7 @@ namespace ringshard::attention {
 
 // Tiles that one call of a GPU's kernel takes: equal ones at equal distances, as rows of a batch;
 // or neighbours of any lengths, one after the other in queries and in keys, of which none is large.
+// Documents that stand in order, the longest first, are cut into calls of about one length.
 struct TilePack {
     // The first tile, and the others if they are equal. Its band is that of the call: of tiles of
     // other lengths, the window of the longest documents.

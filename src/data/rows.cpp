@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 
 #include "ringshard/data/plan_rows.hpp"
 
@@ -150,8 +151,8 @@ FlatBatch join_batches(std::span<const AdapterBatch> adapters) {
                batch.weights.empty() ? std::vector<float>(batch.tokens.size(), 1) : batch.weights);
         for (const int64_t start : batch.document_starts)
             joined.document_starts.push_back(begin + start);
-        for (const auto& [row, start] : batch.row_starts)
-            joined.row_starts.push_back({row, begin + start});
+        for (const auto& [row, start, place] : batch.row_starts)
+            joined.row_starts.push_back({row, begin + start, place});
         joined.counted_padding += batch.counted_padding;
     }
     return joined;
@@ -176,6 +177,67 @@ FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
         rows.append(number, batch);
     }
     return batch;
+}
+
+namespace {
+
+struct Document {
+    int64_t begin;
+    int64_t length;
+};
+
+std::vector<Document> documents_of(const FlatBatch& batch) {
+    std::vector<Document> documents;
+    for (size_t i = 0; i < batch.document_starts.size(); ++i) {
+        const int64_t begin = batch.document_starts[i];
+        const int64_t end = i + 1 < batch.document_starts.size() ? batch.document_starts[i + 1]
+                                                                 : std::ssize(batch.tokens);
+        documents.push_back({begin, end - begin});
+    }
+    return documents;
+}
+
+template <class Number>
+std::vector<Number> in_order(const std::vector<Number>& numbers,
+                             std::span<const Document> documents) {
+    std::vector<Number> ordered;
+    if (numbers.empty()) return ordered;
+    ordered.reserve(numbers.size());
+    for (const auto& [begin, length] : documents)
+        ordered.insert(ordered.end(), numbers.begin() + begin, numbers.begin() + begin + length);
+    return ordered;
+}
+
+// The row of a document that begins at `begin`, and its place in the row.
+FlatBatch::RowStart row_at(const FlatBatch& batch, int64_t begin) {
+    const auto row = std::prev(
+        std::ranges::upper_bound(batch.row_starts, begin, {}, &FlatBatch::RowStart::begin));
+    return {row->row, row->begin, row->place + begin - row->begin};
+}
+
+}  // namespace
+
+FlatBatch sort_by_length(FlatBatch batch) {
+    std::vector<Document> documents = documents_of(batch);
+    if (!batch.adapter_starts.empty() ||
+        std::ranges::is_sorted(documents, std::greater(), &Document::length))
+        return batch;
+    std::ranges::stable_sort(documents, std::greater(), &Document::length);
+    FlatBatch sorted;
+    sorted.tokens = in_order(batch.tokens, documents);
+    sorted.targets = in_order(batch.targets, documents);
+    sorted.weights = in_order(batch.weights, documents);
+    int64_t start = 0;
+    for (const auto& [begin, length] : documents) {
+        sorted.document_starts.push_back(start);
+        if (!batch.row_starts.empty()) {
+            sorted.row_starts.push_back(row_at(batch, begin));
+            sorted.row_starts.back().begin = start;
+        }
+        start += length;
+    }
+    sorted.counted_padding = batch.counted_padding;
+    return sorted;
 }
 
 }  // namespace ringshard::data

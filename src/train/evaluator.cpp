@@ -47,7 +47,8 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
         before_batch(operations);
         data::FlatBatch batch = batch_of_round(round++);
         if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
-        sums += ops::add_up(model_.evaluate(shard_batch(std::move(batch), mesh_, model_.masks())));
+        sums += ops::add_up(model_.evaluate(
+            shard_batch(order_for_attention(std::move(batch), mesh_), mesh_, model_.masks())));
     }
     const auto total = world_.sum(
         std::vector<double>{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),

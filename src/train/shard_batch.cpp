@@ -33,7 +33,7 @@ std::vector<int64_t> dropout_keys(const data::FlatBatch& batch, uint64_t of_step
     std::vector<int64_t> keys(batch.tokens.size());
     size_t adapter = 0;
     for (size_t i = 0; i < batch.row_starts.size(); ++i) {
-        const auto& [row, begin] = batch.row_starts[i];
+        const auto& [row, begin, place] = batch.row_starts[i];
         const auto end = i + 1 < batch.row_starts.size()
                              ? static_cast<size_t>(batch.row_starts[i + 1].begin)
                              : keys.size();
@@ -43,8 +43,8 @@ std::vector<int64_t> dropout_keys(const data::FlatBatch& batch, uint64_t of_step
             of_step = batch.adapter_starts[adapter].dropout;
         const uint64_t of_row = mix_bits(of_step, static_cast<uint64_t>(row));
         for (auto token = static_cast<size_t>(begin); token < end; ++token)
-            keys[token] =
-                static_cast<int64_t>(mix_bits(of_row, token - static_cast<size_t>(begin)));
+            keys[token] = static_cast<int64_t>(
+                mix_bits(of_row, static_cast<size_t>(place) + token - static_cast<size_t>(begin)));
     }
     return keys;
 }
@@ -84,6 +84,11 @@ attention::SequencePartition partition_of(const data::FlatBatch& batch,
                                           const mesh::MeshShape& shape) {
     return {static_cast<int64_t>(batch.tokens.size()), batch.document_starts, shape.ring,
             shape.ulysses};
+}
+
+data::FlatBatch order_for_attention(data::FlatBatch batch, const mesh::Mesh& mesh) {
+    if (!mesh.device().is_cuda() || mesh.shape().ring > 1) return batch;
+    return data::sort_by_length(std::move(batch));
 }
 
 model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,

@@ -18,6 +18,11 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks,
                               std::optional<uint64_t> dropout_of_step = {});
 
+// Returns the micro-batch in the order that suits the mesh: on a GPU, where attention calls take
+// documents of about one length (attention/tile_pack.hpp), the longest ones first. For passes that
+// only sum over tokens.
+data::FlatBatch order_for_attention(data::FlatBatch batch, const mesh::Mesh& mesh);
+
 // Returns the tokens of each rank of the sequence group.
 attention::SequencePartition partition_of(const data::FlatBatch& batch,
                                           const mesh::MeshShape& shape);

@@ -151,7 +151,8 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
         zero_, model_, std::ssize(micro_batches),
         [&](int64_t i) {
             model::TokenBatch mine = shard_batch(
-                std::move(micro_batches[static_cast<size_t>(i)]), mesh_, model_.masks(),
+                order_for_attention(std::move(micro_batches[static_cast<size_t>(i)]), mesh_), mesh_,
+                model_.masks(),
                 model_.has_dropout() ? std::optional(dropout_of_step(0)) : std::nullopt);
             attention.merge(model_.attention_operators(mine));
             target_bounds.push_back(mine.target_bounds);

@@ -36,6 +36,25 @@ void make_low(const Heads& heads) {
     heads.k.select(2, 0).fill_(-120 * std::sqrt(static_cast<double>(heads.q.size(2))));
 }
 
+// As a block has them: queries, keys and values are columns of the same rows.
+Heads in_rows(const Heads& heads) {
+    const int64_t width = heads.q.size(2);
+    const at::Tensor rows = at::cat({heads.q, heads.k, heads.v}, 1).flatten(1);
+    const auto columns = [&](int64_t first, int64_t count) {
+        return rows.narrow(1, first * width, count * width).view({rows.size(0), count, width});
+    };
+    const int64_t q = heads.q.size(1);
+    const int64_t k = heads.k.size(1);
+    return {columns(0, q), columns(q, k), columns(q + k, k)};
+}
+
+// Where the documents of these lengths begin.
+std::vector<int64_t> starts_of(const std::vector<int64_t>& lengths) {
+    std::vector<int64_t> starts{0};
+    for (size_t i = 0; i + 1 < lengths.size(); ++i) starts.push_back(starts.back() + lengths[i]);
+    return starts;
+}
+
 // ring 1: whole; 2: one rank of a ring plays both, so that results are merged.
 void check(const std::vector<int64_t>& starts, int64_t tokens, int64_t head_dim, int64_t ring,
            at::ScalarType type, Scores scores = Scores::usual) {
@@ -77,8 +96,9 @@ void check(const std::vector<int64_t>& starts, int64_t tokens, int64_t head_dim,
             return partition.of_ring_rank((rank + ring - step) % ring);
         };
         const auto met = [&](int64_t step) {
-            return Heads{part(heads.q, mine), part(heads.k, there(step)),
-                         part(heads.v, there(step))};
+            const Heads apart{part(heads.q, mine), part(heads.k, there(step)),
+                              part(heads.v, there(step))};
+            return ring == 1 ? in_rows(apart) : apart;
         };
         const LocalAttention local = local_attention_of(met(0).q);
         Partial partial = make_partial(met(0), plan);
@@ -123,6 +143,13 @@ BOOST_AUTO_TEST_CASE(kernels_give_what_autograd_gives) {
             check({0, 1, 40, 41, 300}, 333, head_dim, 1, type);  // documents of all lengths
             check({0}, 512, head_dim, 2, type);                  // merged
             check({0, 17, 18, 300}, 512, head_dim, 2, type);
+            // One row, whose batch has the stride of a token, beside several of its length.
+            for (const int64_t rows : {1, 3})
+                check(starts_of(std::vector<int64_t>(rows, 192)), rows * 192, head_dim, 1, type);
+            // In order of length, with a call for each of two lengths.
+            std::vector<int64_t> lengths(2, 600);
+            lengths.resize(62, 10);
+            check(starts_of(lengths), 1800, head_dim, 1, type);
         }
 }
 

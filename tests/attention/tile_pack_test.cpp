@@ -4,7 +4,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <functional>
+#include <random>
 #include <set>
 
 using namespace ringshard::attention;
@@ -36,6 +40,88 @@ BOOST_AUTO_TEST_CASE(documents_of_all_lengths_are_one_call) {
                boost::test_tools::per_element());
     BOOST_TEST(packs[0].k_starts == packs[0].q_starts, boost::test_tools::per_element());
     BOOST_TEST(packs[0].longest_q == 90);
+}
+
+namespace {
+
+// Lengths of the documents of a packed micro-batch, as chats have them.
+std::vector<int64_t> some_lengths(double mean, double spread, uint32_t seed) {
+    constexpr int64_t tokens = 65'536;
+    constexpr int64_t longest = 4096;
+    std::mt19937 random(seed);
+    std::lognormal_distribution<double> law(std::log(mean) - spread * spread / 2, spread);
+    std::vector<int64_t> lengths;
+    for (int64_t left = tokens; left > 0; left -= lengths.back())
+        lengths.push_back(
+            std::clamp(static_cast<int64_t>(law(random)), int64_t{1}, std::min(longest, left)));
+    return lengths;
+}
+
+std::vector<Tile> documents_of(const std::vector<int64_t>& lengths) {
+    std::vector<Tile> tiles;
+    int64_t begin = 0;
+    for (const int64_t length : lengths) {
+        tiles.push_back(document(begin, length));
+        begin += length;
+    }
+    return tiles;
+}
+
+// Blocks of 128 queries that FlashAttention-2 launches for one head.
+struct Blocks {
+    int64_t with_work = 0;
+    int64_t empty = 0;
+};
+Blocks blocks_of(const std::vector<TilePack>& packs) {
+    const auto blocks = [](int64_t queries) { return (queries + 127) / 128; };
+    Blocks sum;
+    for (const TilePack& pack : packs)
+        for (size_t i = 0; i + 1 < pack.q_starts.size(); ++i) {
+            const int64_t with_work = blocks(pack.q_starts[i + 1] - pack.q_starts[i]);
+            sum.with_work += with_work;
+            sum.empty += blocks(pack.longest_q) - with_work;
+        }
+    return sum;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(calls_of_sorted_documents_have_few_empty_blocks) {
+    for (const auto& [mean, spread] :
+         {std::pair(300.0, 1.2), {500.0, 0.7}, {500.0, 1.0}, {1500.0, 1.0}})
+        for (uint32_t seed = 1; seed <= 5; ++seed) {
+            std::vector<int64_t> lengths = some_lengths(mean, spread, seed);
+            const std::vector<Tile> unsorted = documents_of(lengths);
+            BOOST_TEST(pack_tiles(unsorted).size() == 1U);
+            std::ranges::sort(lengths, std::greater());
+            const auto packs = pack_tiles(documents_of(lengths));
+            const Blocks blocks = blocks_of(packs);
+            BOOST_TEST_INFO_SCOPE("mean " << mean << ", spread " << spread << ", seed " << seed);
+            BOOST_TEST(4 * blocks.empty <= blocks.with_work);
+            BOOST_TEST(blocks.with_work == blocks_of(pack_tiles(unsorted)).with_work);
+            BOOST_TEST(packs.size() <= 8U);
+            // Every document is in one call, in order.
+            int64_t next = 0;
+            for (const TilePack& pack : packs) {
+                BOOST_TEST(pack.group.first.q == next);
+                next += pack.num_q();
+            }
+            BOOST_TEST(next == 65'536);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(few_or_equal_documents_stay_one_call) {
+    BOOST_TEST(pack_tiles(documents_of({700, 300, 90})).size() == 1U);
+    BOOST_TEST(pack_tiles(documents_of(std::vector<int64_t>(64, 512))).size() == 1U);
+    // Of one length in a call beside others: not cuDNN, for which the length would be a new one.
+    std::vector<int64_t> lengths(40, 1024);
+    lengths.resize(140, 100);
+    const auto packs = pack_tiles(documents_of(lengths));
+    BOOST_REQUIRE(packs.size() == 2U);
+    for (const TilePack& pack : packs) {
+        BOOST_TEST(pack.is_ragged());
+        BOOST_TEST((choose_kernel(pack, at::kBFloat16, 128, hopper) == AttentionKernel::flash));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(equal_documents_are_a_batch) {

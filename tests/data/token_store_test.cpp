@@ -66,6 +66,36 @@ BOOST_AUTO_TEST_CASE(rows_have_shifted_targets_within_their_documents) {
                boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_batch_is_sorted_by_the_length_of_its_documents) {
+    SampleList list;
+    const auto add = [&](const Numbers& tokens, const Numbers& documents) {
+        std::vector<float> weights;
+        for (const int32_t token : tokens) weights.push_back(0.5F * static_cast<float>(token));
+        list.add(tokens, tokens, documents, weights);
+    };
+    add({1, 2, 3}, {1, 2});
+    add({4, 5, 6, 7, 8}, {2, 3});
+    const Rows rows = one_row_each(TokenStore(std::move(list)), {});
+    const FlatBatch batch = flatten(rows, std::vector<int64_t>{0, 1});
+    const FlatBatch sorted = sort_by_length(batch);
+    BOOST_TEST(sorted.tokens == (std::vector<int64_t>{6, 7, 8, 2, 3, 4, 5, 1}),
+               boost::test_tools::per_element());
+    BOOST_TEST(sorted.targets == (std::vector<int64_t>{7, 8, -100, 3, -100, 5, -100, -100}),
+               boost::test_tools::per_element());
+    BOOST_TEST(sorted.weights == (std::vector<float>{3.5, 4, 0, 1.5, 0, 2.5, 0, 0}),
+               boost::test_tools::per_element());
+    BOOST_TEST(sorted.document_starts == (std::vector<int64_t>{0, 3, 5, 7}),
+               boost::test_tools::per_element());
+    using Start = FlatBatch::RowStart;
+    BOOST_TEST(
+        (sorted.row_starts == std::vector<Start>{{1, 0, 2}, {0, 3, 1}, {1, 5, 0}, {0, 7, 0}}));
+    BOOST_TEST((sort_by_length(sorted).row_starts == sorted.row_starts));
+    FlatBatch of_adapters = batch;
+    of_adapters.adapter_starts = {{0, 0}, {3, 0}};
+    BOOST_TEST(sort_by_length(of_adapters).tokens == batch.tokens,
+               boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(both_ends_can_be_cut) {
     SampleList list;
     list.add(Numbers{1, 2, 3, 4, 5}, Numbers{no_label, no_label, no_label, 4, 5}, Numbers{2, 3});

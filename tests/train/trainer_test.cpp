@@ -89,6 +89,38 @@ bool are_equal(const std::map<std::string, at::Tensor>& a,
 
 }  // namespace
 
+// On a GPU the longest documents of a micro-batch come first.
+BOOST_AUTO_TEST_CASE(documents_that_are_sorted_by_length_keep_their_results) {
+    Run run(config::OnNan::abort, false);
+    constexpr std::array<int64_t, 3> numbers{0, 1, 2};  // of 8, 9 and 10 tokens
+    const data::FlatBatch batch = data::flatten(run.rows, numbers);
+    const data::FlatBatch sorted = data::sort_by_length(batch);
+    constexpr uint64_t of_step = 77;
+    const auto keys = [&](const data::FlatBatch& some) {
+        return train::shard_batch(some, run.model.mesh, run.model.transformer.masks(), of_step)
+            .dropout_keys;
+    };
+    const auto losses = [&](const data::FlatBatch& some) {
+        return run.model.transformer.evaluate(run.model.cut(some)).select(1, 0).contiguous();
+    };
+    const auto check = [&](const at::Tensor& before, const at::Tensor& after, int64_t less,
+                           double most) {
+        int64_t begin = 0;
+        int64_t behind = after.size(0);
+        for (const int64_t row : numbers) {
+            const int64_t length = run.rows.length(row) - less;
+            behind -= length;
+            const at::Tensor difference =
+                before.narrow(0, begin, length) - after.narrow(0, behind, length);
+            BOOST_TEST(difference.abs().max().item<double>() <= most);
+            begin += length;
+        }
+    };
+    const int64_t tokens = std::ssize(batch.tokens);
+    check(keys(batch).narrow(0, 0, tokens), keys(sorted).narrow(0, 0, tokens), 0, 0);
+    check(losses(batch), losses(sorted), 1, 1e-5);  // the first token of a row is no target
+}
+
 BOOST_AUTO_TEST_CASE(a_step_is_the_mean_over_the_targets_of_all_ranks) {
     Run run(config::OnNan::abort, false);
     ops::TokenSums sums;

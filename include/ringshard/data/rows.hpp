@@ -13,10 +13,12 @@ struct FlatBatch {
     std::vector<int64_t> targets;  // next token of the document, or no_label
     std::vector<float> weights{};  // of the targets' losses; empty: 1 each
     std::vector<int64_t> document_starts;
-    // A row of the dataset and where it begins in the list.
+    // Tokens of a row of the dataset, from `place` in it on, and where they begin in the list.
     struct RowStart {
         int64_t row;
         int64_t begin;
+        int64_t place = 0;
+        bool operator==(const RowStart&) const = default;
     };
     std::vector<RowStart> row_starts{};
     int64_t num_targets() const;
@@ -75,6 +77,9 @@ private:
 };
 
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
+// Returns the batch with its longest documents first, those of one length in their order. A batch
+// of several adapters stays as it is, since their tokens stand beside each other.
+FlatBatch sort_by_length(FlatBatch batch);
 
 // A batch of one of several adapters that train together.
 struct AdapterBatch {
