@@ -41,6 +41,11 @@ void prepare_plans(std::vector<Plan>& plans, at::Device device) {
     }
 }
 
+void prepare_for_recording(at::Device device) {
+    if constexpr (has_gpu_kernels)
+        if (device.is_cuda()) cuda::prepare_for_recording(device);
+}
+
 ops::AttentionInput input_of(const Heads& heads, const TileGroup& group) {
     return {query_rows(heads.q, group), key_rows(heads.k, group), key_rows(heads.v, group),
             group.first.band, heads.form};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/attention/prepare_for_recording.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/ops/block_attention.hpp"
 #include "tile_group.hpp"
@@ -83,6 +84,7 @@ namespace cuda {
 Attend attend;
 AttendBackward attend_backward;
 decltype(attention::operators_of) operators_of;
+decltype(attention::prepare_for_recording) prepare_for_recording;
 std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device);
 // Cuts documents from this length on, and not from that of the device on.
 std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device,

@@ -8,6 +8,9 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 
+#include <map>
+#include <mutex>
+
 #include "local_attention.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/ops/device_copies.hpp"
@@ -89,6 +92,17 @@ HeadForm form_of(const Heads& heads) { return {heads.q.size(2), heads.form, head
 
 at::Tensor heads_first(const at::Tensor& rows) { return rows.transpose(1, 2); }
 
+// The state of the random numbers of dropout, which no kernel has here. Every device has one for
+// all calls; it is never freed, since LibTorch's allocator may end before a static object does.
+const at::Tensor& no_seeds(at::Device device) {
+    static std::mutex mutex;
+    static auto& of_devices = *new std::map<at::DeviceIndex, at::Tensor>();
+    const std::lock_guard lock(mutex);
+    at::Tensor& seeds = of_devices[device.index()];
+    if (!seeds.defined()) seeds = at::zeros({2}, at::TensorOptions(at::kLong).device(device));
+    return seeds;
+}
+
 // --- cuDNN ------------------------------------------------------------------------------------
 
 std::tuple<at::Tensor, at::Tensor> cudnn_result(const Input& input) {
@@ -107,18 +121,23 @@ SeenKeys cudnn_forward(const Input& input) {
 
 // Releases of LibTorch differ in whether log-sum-exps are [n, h, t] or [n, h, t, 1]; the backward
 // pass takes the form that the forward pass returns.
-bool lse_has_a_dimension_more(const at::Tensor& like) {
-    const at::Tensor one = at::zeros({1, 64, 1, 64}, like.options());
+bool lse_has_a_dimension_more(at::Device device) {
+    const at::Tensor one =
+        at::zeros({1, 64, 1, 64}, at::TensorOptions(at::kBFloat16).device(device));
     const std::vector<Tile> tile{{0, 0, 64, 64, ops::every_key}};
     const TilePack pack = pack_tiles(tile).front();
     return std::get<1>(cudnn_result({one, one, one, pack})).dim() == 4;
 }
 
+bool has_one_more(at::Device device) {
+    static const bool has = lse_has_a_dimension_more(device);
+    return has;
+}
+
 HeadGradients cudnn_backward(const Input& input, const at::Tensor& d_out, const SeenKeys& whole) {
-    static const bool has_one_more = lse_has_a_dimension_more(input.q);
     at::Tensor lse = heads_first(whole.lse).contiguous();
-    if (has_one_more) lse = lse.unsqueeze(3);
-    const at::Tensor no_seed = at::zeros({}, input.q.options().dtype(at::kLong));
+    if (has_one_more(input.q.device())) lse = lse.unsqueeze(3);
+    const at::Tensor no_seed = no_seeds(input.q.device())[0];
     const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
         heads_first(d_out), heads_first(input.q), heads_first(input.k), heads_first(input.v),
         heads_first(whole.out), lse, no_seed, no_seed, {}, {}, {}, input.q.size(1), input.k.size(1),
@@ -151,7 +170,7 @@ HeadGradients flash_backward(const Input& input, const at::Tensor& d_out, const 
     const auto rows = [&](const at::Tensor& all) { return is_ragged ? all.squeeze(0) : all; };
     const TileStarts& starts = input.starts;
     const at::Tensor lse = rows(heads_first(whole.lse)).contiguous();
-    const at::Tensor no_seed = at::zeros({2}, input.q.options().dtype(at::kLong));
+    const at::Tensor no_seed = no_seeds(input.q.device());
     const auto [dq, dk, dv] = at::_flash_attention_backward(
         rows(d_out), rows(input.q), rows(input.k), rows(input.v), rows(whole.out), lse, starts.q,
         starts.k, input.pack.longest_q, input.pack.longest_k, 0.0, input.is_causal(), no_seed,
@@ -274,6 +293,11 @@ std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const 
                 names.insert(to_text(choose_kernel(call_behind(pack), type, form, gpu)));
         }
     return names;
+}
+
+void prepare_for_recording(at::Device device) {
+    no_seeds(device);
+    if (cuts_from(traits_of(device)) != no_cuts) has_one_more(device);  // cuDNN is used
 }
 
 std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device) {

@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "ringshard/attention/prepare_for_recording.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/model/recorder.hpp"
 
@@ -65,6 +66,7 @@ private:
 
 std::unique_ptr<Recorder> make_recorder(at::Device device) {
     RINGSHARD_CHECK(device.is_cuda(), "work of {} cannot be recorded", device.str());
+    attention::prepare_for_recording(device);
     return std::make_unique<GraphRecorder>(device);
 }
 
