@@ -1,3 +1,4 @@
+#include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -6,6 +7,7 @@
 
 #include <array>
 #include <fstream>
+#include <mutex>
 
 #include "ringshard/device/device.hpp"
 
@@ -88,16 +90,6 @@ MemoryUse take_gpu_memory_use(c10::Device device) {
             .driver = static_cast<int64_t>(total - free)};
 }
 
-void set_memory_report(std::function<std::string()> list) {
-    c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
-        [list = std::move(list)](int64_t gpu, size_t wanted, size_t total, size_t free) {
-            const auto text = [](size_t bytes) { return human_bytes(static_cast<double>(bytes)); };
-            throw Error(ExitCode::settings,
-                        format_text("GPU {} has no room for another {} ({} of {} are free). {}",
-                                    gpu, text(wanted), text(free), text(total), list()));
-        });
-}
-
 std::vector<Gpu> visible_gpus() {
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
@@ -126,8 +118,28 @@ void mark_range(c10::Device device, const std::string& what) {
     nvtxRangePushA(what.c_str());
 }
 
+namespace {
+
+// Once in a process: LibTorch's allocator adds observers and removes none. It has those of a GPU
+// only after LibTorch knows the GPU.
+void watch_memory() {
+    static std::once_flag is_watched;
+    std::call_once(is_watched, [] {
+        at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+        c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
+            [](int64_t gpu, size_t wanted, size_t total, size_t free) {
+                const Failure failure = out_of_gpu_memory(gpu, wanted, total, free);
+                throw Error(failure.code, failure.message);
+            });
+    });
+}
+
+}  // namespace
+
 void make_current(c10::Device device) {
-    if (device.is_cuda()) c10::cuda::set_device(device.index());
+    if (!device.is_cuda()) return;
+    c10::cuda::set_device(device.index());
+    watch_memory();
 }
 
 }  // namespace ringshard::device

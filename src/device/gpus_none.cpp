@@ -7,7 +7,6 @@ std::string describe_gpu_libraries() { return "CUDA      not built in (preset `c
 std::vector<Gpu> visible_gpus() { return {}; }
 std::string why_no_gpu() { return "this program was built without CUDA: build the preset `cuda`"; }
 MemoryUse take_gpu_memory_use(c10::Device) { return {}; }
-void set_memory_report(std::function<std::string()>) {}
 void mark_range(c10::Device, const std::string&) {}
 void make_current(c10::Device device) { RINGSHARD_CHECK(device.is_cpu(), "{}", device.str()); }
 

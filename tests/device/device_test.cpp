@@ -92,3 +92,18 @@ BOOST_AUTO_TEST_CASE(the_host_is_described) {
     BOOST_TEST(host.num_usable_threads >= 1);
     BOOST_TEST(host.memory_bytes > 0);
 }
+
+// Whatever the order in which models begin and end in a process: the list is that of the last one.
+BOOST_AUTO_TEST_CASE(a_gpu_without_memory_lists_the_memory_of_the_model_that_is) {
+    constexpr size_t gib = size_t{1} << 30;
+    const auto told = [&] { return device::out_of_gpu_memory(2, gib, 80 * gib, gib / 2); };
+    BOOST_TEST(number(told().code) == 78);
+    BOOST_TEST(told().message.starts_with("GPU 2 has no room for another "));
+    BOOST_TEST(told().message.find("The model was not complete") != std::string::npos);
+    for (const std::string list : {"of the first model", "of the second model"}) {
+        device::set_memory_report([list] { return list; });
+        BOOST_TEST(told().message.ends_with(list));
+        device::set_memory_report({});
+        BOOST_TEST(told().message.find(list) == std::string::npos);
+    }
+}

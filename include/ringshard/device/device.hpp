@@ -39,9 +39,11 @@ struct MemoryUse {
 };
 MemoryUse take_memory_use(c10::Device device);
 MemoryUse take_gpu_memory_use(c10::Device device);
-// Sets the function that lists the memory of this rank. If a GPU has no memory left for a tensor,
-// the job ends with this list.
+// Sets the function that lists the memory of this rank, for any thread; an empty one removes it. If
+// a GPU has no memory left for a tensor, the job ends with this list.
 void set_memory_report(std::function<std::string()> list);
+// Returns the failure of a GPU that has no memory for another tensor, with the list.
+Failure out_of_gpu_memory(int64_t gpu, size_t wanted, size_t total, size_t free);
 
 // Returns the device of the `local_rank`th rank of its host. The choice is the same whether the
 // scheduler shows every rank all GPUs of the host or only its own. A GPU must be of a generation
