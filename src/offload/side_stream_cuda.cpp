@@ -16,9 +16,10 @@ namespace ringshard::offload {
 
 namespace {
 
+// No setting makes a copy fail: the context is broken, by an earlier kernel or the hardware.
 void throw_if_failed(cudaError_t error, const char* what) {
     if (error != cudaSuccess)
-        throw Error(ExitCode::settings, format_text("{}: {}", what, cudaGetErrorString(error)));
+        throw Error(ExitCode::internal, format_text("{}: {}", what, cudaGetErrorString(error)));
 }
 
 class CudaSideStream final : public SideStream {
