@@ -1,5 +1,6 @@
 #include "ringshard/ops/gemm.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -34,6 +35,9 @@ void GemmBackend::accumulate(const at::Tensor& c, const at::Tensor& a, const at:
 }
 
 Expected<Gemms> Gemms::open(Processor processor) {
+    // For LibTorch's products on a GPU, which by default may add up parts of a product in bf16: the
+    // kernels that Ringshard chooses sum in fp32 and round once.
+    at::globalContext().setAllowBF16ReductionCuBLAS(false);
     std::vector<std::unique_ptr<GemmBackend>> backends;
     auto onednn = open_onednn_gemm();
     if (!onednn) return onednn.failure();

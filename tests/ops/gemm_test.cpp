@@ -1,5 +1,6 @@
 // Every library of matrix products of this build, in every direction of a linear layer, against
 // products in double precision.
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
 #include <boost/test/unit_test.hpp>
@@ -90,6 +91,14 @@ std::string rule_of(const ops::Processor& processor, const GemmKind& kind,
 }
 
 }  // namespace
+
+// As the kernels that Ringshard chooses do.
+BOOST_AUTO_TEST_CASE(libtorchs_products_on_a_gpu_sum_in_fp32) {
+    at::globalContext().setAllowBF16ReductionCuBLAS(true);
+    BOOST_TEST_REQUIRE(bool(ops::Gemms::open()));
+    BOOST_TEST((at::globalContext().allowBF16ReductionCuBLAS() !=
+                at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK));
+}
 
 BOOST_AUTO_TEST_CASE(this_build_has_a_library) {
     const ops::Gemms gemms = ops::Gemms::open().value();
