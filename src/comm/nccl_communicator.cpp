@@ -113,6 +113,9 @@ void NcclCommunicator::leave_multiprocessors(int count) const {
 
 void NcclCommunicator::wait_for(at::cuda::CUDAEvent& end, int64_t beside_products) {
     const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device_.index());
+    // A long evaluation has many waits, and no end of a step that counts them.
+    constexpr size_t most_stalls = 256;
+    if (stalls_.size() >= most_stalls) count_stalls();
     Stall& stall = stalls_.emplace_back();
     stall.begin.record(stream);
     end.block(stream);
