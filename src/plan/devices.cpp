@@ -73,6 +73,10 @@ Device of_table(const Known& device) {
             .fp8_products = device.fp8,
             // From Hopper on cuDNN is so much faster than FlashAttention-2, which takes documents.
             .packed_attention_share = device.peak_bf16 > 900 ? 1 / 1.9 : 1,
+            // Reckoned from the published rates of kernels at several sizes, not measured.
+            .products_half_width = 130,
+            .attention_half_length = 500,
+            .narrow_heads_share = 0.72,
             .loss_logits = bandwidth / loss_bytes,
             .optimizer_bytes = bandwidth,
             .host_copy_bytes = device.host * giga,
@@ -115,6 +119,16 @@ void visit_numbers(Device& device, Visit visit) {
     visit("scratch_room_bytes", device.scratch_room);
 }
 
+// Numbers that a file names where they differ from the usual ones.
+template <class Visit>
+void visit_optional_numbers(Device& device, Visit visit) {
+    visit("fp8_products", device.fp8_products);
+    visit("packed_attention_share", device.packed_attention_share);
+    visit("products_half_width", device.products_half_width);
+    visit("attention_half_length", device.attention_half_length);
+    visit("narrow_heads_share", device.narrow_heads_share);
+}
+
 std::optional<std::string> field(const std::string& text, const std::string& name) {
     for (const std::string& line : split(text, '\n'))
         if (line.starts_with(name + ":")) return std::string(trim(line.substr(name.size() + 1)));
@@ -132,6 +146,16 @@ Expected<Device> read_device(const std::string& file, const std::string& text) {
             failure = Failure{ExitCode::settings,
                               format_text("gpu = {}: {} must be there and a number above 0; "
                                           "`trainer doctor --measure FILE` writes such a file",
+                                          file, name)};
+    });
+    visit_optional_numbers(device, [&](const char* name, double& number) {
+        const std::optional<std::string> given = field(text, name);
+        if (!given) return;
+        std::istringstream written(*given);
+        if (!((written >> number) && number >= 0) && !failure)
+            failure = Failure{ExitCode::settings,
+                              format_text("gpu = {}: {} must be a number of at least 0, or be left "
+                                          "out; `trainer plan --show_device` writes such a file",
                                           file, name)};
     });
     if (failure) return *failure;
@@ -153,6 +177,13 @@ std::string to_text(const Device& device) {
     Device numbers = device;
     visit_numbers(numbers,
                   [&](const char* name, double number) { text << name << ": " << number << '\n'; });
+    std::vector<double> usual;
+    Device without;
+    visit_optional_numbers(without, [&](const char*, double number) { usual.push_back(number); });
+    auto next = usual.begin();
+    visit_optional_numbers(numbers, [&](const char* name, double number) {
+        if (number != *next++) text << name << ": " << number << '\n';
+    });
     return text.str();
 }
 

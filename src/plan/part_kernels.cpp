@@ -28,6 +28,7 @@ const std::vector<PartKernels>& counted() {
         {"attention, forward", attention_forward},
         {"attention, again", attention_forward},
         {"attention, backward", attention_backward},
+        {"merges of the ring", {"::MergeHead"}},
         {"convolution, forward", conv_forward},
         {"convolution, again", conv_forward},
         {"convolution, gradient of inputs", {"::OfSums", "::OfRows", "::OfWeights"}},
@@ -60,11 +61,13 @@ std::vector<std::string> kernels_of(std::string_view part) {
 
 const std::vector<PartKernels>& uncounted_kernels() {
     static const std::vector<PartKernels> parts{
-        {"embedding", {"::AddRowsOfToken", "indexSelect", "vectorized_gather", "RadixSort"}},
+        {"embedding",
+         {"::AddRowsOfToken", "::AddStretchesOfToken", "indexSelect", "vectorized_gather",
+          "RadixSort"}},
         {"norms of heads", {"::NormalizeHead", "::HeadBackward"}},
         {"sums of gradients of norms and biases", {"::AddRows"}},
         {"tables of RoPE", {"::MakeTable"}},
-        {"merging of attention", {"::MergeHead"}},
+        {"merging of attention", {"::MergeHead"}},  // of calls; with a ring the plan counts it
         {"weights from four bits", {"::Dequantize"}},
         {"sums of squares", {"::SumBlock"}},
         {"numbers to the host and back", {"Memcpy HtoD", "Memcpy DtoH"}},

@@ -24,19 +24,34 @@ struct RankWork {
     double number_bytes;
 };
 
+// Returns the share of a rate that work of this size reaches, if work of the size `half` reaches
+// half of it.
+double share_of_rate(double size, double half) { return size / (size + half); }
+
+// Returns the smaller side of a product's weight: that of the rows, or of an expert.
+double smaller_side(const model::ModelSpec& spec, std::string_view product) {
+    const auto width = static_cast<double>(spec.width);
+    if (!product.starts_with("experts.")) return width;
+    double side = width;
+    for (const model::BlockSpec& block : spec.blocks)
+        if (block.experts) side = std::min(side, static_cast<double>(block.experts->intermediate));
+    return side;
+}
+
 // Adds the products with weights, of which some run in FP8.
-void add_products(const model::Operations& operations, bool has_fp8, double tokens,
-                  const Device::Rates& rates, double fp8_products, Parts& parts) {
-    const double saved = has_fp8 ? 1 - 1 / fp8_products : 0;
+void add_products(const model::ModelSpec& spec, const model::Operations& operations, bool has_fp8,
+                  double tokens, const Device& device, const Device::Rates& rates, Parts& parts) {
+    const double saved = has_fp8 ? 1 - 1 / device.fp8_products : 0;
     for (const auto& [name, all] : operations.by_product) {
         const auto found = operations.in_fp8.by_product.find(name);
         const model::Operations::OfProduct in_fp8 = found == operations.in_fp8.by_product.end()
                                                         ? model::Operations::OfProduct{}
                                                         : found->second;
+        const double share = share_of_rate(smaller_side(spec, name), device.products_half_width);
         const auto add = [&](const char* pass, double count, double of_fp8, double rate) {
             if (count > 0)
-                parts.push_back(
-                    {concat(name, pass), "products", tokens * (count - saved * of_fp8) / rate});
+                parts.push_back({concat(name, pass), "products",
+                                 tokens * (count - saved * of_fp8) / rate / share});
         };
         add(", forward", all.forward, in_fp8.forward, rates.products);
         add(", again", all.again, in_fp8.again, rates.products);
@@ -66,6 +81,48 @@ void add_attention(const model::Operations& operations, const RankWork& work,
     }
     for (TimePart& part : {std::ref(forward), std::ref(again), std::ref(backward)})
         if (part.seconds > 0) parts.push_back(std::move(part));
+}
+
+// Returns the share of the attention rate that the calls of a model reach. With a ring a tile is no
+// longer than one of its chunks.
+double share_of_attention(const Question& question, const RankWork& work, const Device& device) {
+    constexpr int64_t narrow = 64;
+    const bool is_narrow = question.spec.blocks.front().attention.heads.head_dim <= narrow;
+    const double of_width = is_narrow ? device.narrow_heads_share : 1;
+    constexpr double own_call = 8192;  // from this length on
+    if (question.documents > 1 && work.document < own_call)
+        return of_width * device.packed_attention_share;
+    const double chunk =
+        static_cast<double>(question.row_length) / static_cast<double>(2 * question.shape.ring);
+    const double tile = question.shape.ring > 1 ? std::min(work.document, chunk) : work.document;
+    return of_width * share_of_rate(tile, device.attention_half_length);
+}
+
+// Adds the sums of a ring on a GPU: each step merges its result into that of the steps before, and
+// adds its gradients to theirs, in fp32.
+void add_merges(const Question& question, const RankWork& work, const Device::Rates& rates,
+                Parts& parts) {
+    if (question.shape.ring == 1) return;
+    // A number in bf16 is read, and one in fp32 read and written; the sums are cleared at first,
+    // and rounded at last.
+    constexpr double bytes_of_step = 2 + 4 + 4;
+    constexpr double bytes_of_ends = 4 + 4 + 2;
+    double numbers = 0;
+    double of_ends = 0;
+    for (const model::BlockSpec& block : question.spec.blocks) {
+        const attention::Mask& mask = block.attention.mask;
+        if (mask.through_state || block.delta_net) continue;
+        const bool is_narrow = mask.window && static_cast<double>(*mask.window) < work.document;
+        const double steps = is_narrow ? 2 : static_cast<double>(question.shape.ring);
+        const attention::HeadCounts& heads = block.attention.heads;
+        const auto of_token =
+            static_cast<double>(heads.head_dim * (2 * heads.query_heads + 2 * heads.key_heads));
+        numbers += steps * of_token;
+        of_ends += of_token;
+    }
+    const double bytes = bytes_of_step * numbers + bytes_of_ends * of_ends;
+    if (bytes > 0)
+        parts.push_back({"merges of the ring", "rows", work.tokens * bytes / rates.row_bytes});
 }
 
 // Each quantised number is read, and its code written (on the host: a number of bf16); those of
@@ -242,13 +299,11 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
                         .number_bytes = is_bf16 ? 2.0 : 4.0};
     const Device::Rates& rates = is_bf16 ? device.bf16 : device.fp32;
     const model::Operations operations = model::operations_of(spec, training.activations_kept());
-    constexpr double own_call = 8192;  // from this length on
-    const bool shares_calls = question.documents > 1 && work.document < own_call;
-
     StepTime time;
     Parts& parts = time.parts;
-    add_products(operations, training.has_fp8(), work.tokens, rates, device.fp8_products, parts);
-    add_attention(operations, work, rates, shares_calls ? device.packed_attention_share : 1, parts);
+    add_products(spec, operations, training.has_fp8(), work.tokens, device, rates, parts);
+    add_attention(operations, work, rates, share_of_attention(question, work, device), parts);
+    if (!device.is_host) add_merges(question, work, rates, parts);
     add_rows(spec, training.activations_kept(), work, device, rates, parts);
     if (training.has_fp8())
         add_rounding_to_fp8(operations.in_fp8, training.fp8_recipe, work, device, parts);

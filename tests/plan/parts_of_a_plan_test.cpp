@@ -107,6 +107,12 @@ BOOST_AUTO_TEST_CASE(the_seconds_of_an_update) {
 
 namespace {
 
+// The same for every size.
+void make_rates_equal(plan::Device& gpu) {
+    gpu.products_half_width = gpu.attention_half_length = 0;
+    gpu.narrow_heads_share = 1;
+}
+
 // A block of Qwen2.5-0.5B on a GPU whose memory and attention have simple rates.
 plan::StepTime time_of_block(config::ActivationPolicy policy, int64_t documents) {
     model::ModelSpec spec;
@@ -125,6 +131,7 @@ plan::StepTime time_of_block(config::ActivationPolicy policy, int64_t documents)
     plan::Device gpu = plan::find_device("h200-141", 1).value();
     gpu.bf16.row_bytes = 896 * 2 * 32768;  // a pass of the residual stream in a second
     gpu.bf16.attention_extra_keys = gpu.bf16.attention_backward_extra_keys = 0;
+    make_rates_equal(gpu);
     return plan::estimate_seconds(question, step(10), gpu, 1);
 }
 
@@ -280,6 +287,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_step_add_up) {
     plan::Device gpu = plan::find_device("h100-80", 8).value();
     gpu.link_bytes = gpu.scratch_bytes = 1e9;
     gpu.network_bytes = 1e8;
+    make_rates_equal(gpu);
     const plan::StepPlan plan = step_with_traffic();
     for (const auto& [name, spec] : specs_of_parts())
         for (const auto policy : {ActivationPolicy::everything, ActivationPolicy::all,
@@ -372,4 +380,42 @@ BOOST_AUTO_TEST_CASE(chunks_follow_the_memory_of_the_device) {
     BOOST_TEST((chunks(0) == Chunks{512, 8192, 512}));
     spec.vocabulary = 32000;
     BOOST_TEST((chunks(190e9) == Chunks{16384, 16384, 512}));
+}
+
+// Small products, short tiles and narrow heads do not reach the rates of large ones, and a ring
+// merges its results.
+BOOST_AUTO_TEST_CASE(rates_follow_sizes) {
+    model::ModelSpec spec;
+    spec.vocabulary = 1000;
+    spec.width = 260;
+    spec.blocks.resize(1);
+    spec.blocks.front().width = 260;
+    spec.blocks.front().attention.heads = {4, 2, 128};
+    spec.blocks.front().mlp.intermediate = 700;
+    config::Config config;
+    config.training.per_device_train_batch_size = 1;
+    config.training.gradient_accumulation_steps = 1;
+    config.training.activation_policy = config::ActivationPolicy::all;
+    plan::Device gpu = plan::find_device("h100-80", 8).value();
+    gpu.bf16.attention_extra_keys = gpu.bf16.attention_backward_extra_keys = 0;
+    const auto time_of = [&](int64_t length, const mesh::MeshShape& shape) {
+        const plan::Question question{config, spec, shape, length, c10::DeviceType::CUDA};
+        return plan::estimate_seconds(question, step(10), gpu, 8);
+    };
+    const auto near = boost::test_tools::tolerance(1e-9);
+    const plan::StepTime small = time_of(1000, {});
+    const plan::StepTime in_ring = time_of(16'000, {.ring = 8});
+    spec.blocks.front().attention.heads.head_dim = 64;
+    const plan::StepTime narrow = time_of(1000, {});
+    spec.blocks.front().attention.heads.head_dim = 128;
+    make_rates_equal(gpu);
+    const plan::StepTime at_full_rate = time_of(1000, {});
+    BOOST_TEST(small.products / at_full_rate.products == (260 + 130) / 260.0, near);
+    BOOST_TEST(small.attention / at_full_rate.attention == 1500 / 1000.0, near);
+    BOOST_TEST(narrow.attention / at_full_rate.attention == 0.5 * 1.5 / 0.72, near);
+    // Tiles of 1,000 tokens; ten bytes of each number and step, and ten at the ends.
+    BOOST_TEST(in_ring.attention / time_of(16'000, {.ring = 8}).attention == 1.5, near);
+    BOOST_TEST(in_ring.rows - time_of(2000, {}).rows ==
+                   2000 * 128 * 12 * (8 + 1) * 10.0 / gpu.bf16.row_bytes,
+               near);
 }

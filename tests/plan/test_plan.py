@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import sys
 import time
 import unittest
 from xml.etree import ElementTree
@@ -9,6 +11,20 @@ from xml.etree import ElementTree
 from planning import CONFIG, SIZES, PlanTest
 from devices import HOST, OTHERS
 from trainer import run
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench" / "gpu"))
+import shapes  # noqa: E402
+
+# Seconds of a step on H100s, reckoned part by part from the published rates of kernels at these sizes: no measurement of ours.
+RECKONED = (
+    ("0.5B", 0.453, "--world", "1", "--profile", "single_gpu", "--max_length", "1024", "--per_device_train_batch_size", "64",
+     "--activation_policy", "everything"),
+    ("0.5B", 0.456, "--world", "1", "--profile", "single_gpu", "--max_length", "4096", "--documents", "8",
+     "--per_device_train_batch_size", "16", "--activation_policy", "everything"),
+    ("8B", 0.7625, "--world", "8", "--profile", "zero3", "--max_length", "8192", "--per_device_train_batch_size", "1",
+     "--activation_policy", "everything"),
+    ("8B", 5.45, "--world", "8", "--profile", "zero3", "--cp_size", "8", "--max_length", "131072", "--per_device_train_batch_size", "1",
+     "--activation_policy", "all"))
 
 
 class Plan(PlanTest):
@@ -131,6 +147,16 @@ class Plan(PlanTest):
                 self.assertEqual(plan, self.planned(flags))
                 self.expect(run("plan", *flags, *(() if more else ("--gpu", HOST)), "--parts"), 0, "its parts, in seconds and of the step:",
                             "  gate_up, gradient of weights ", stream="stdout")
+
+    def test_steps_on_gpus_take_about_what_was_reckoned(self):
+        for model, reckoned, *flags in RECKONED:
+            with self.subTest(flags):
+                folder = os.path.join(self.folder.name, model)
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(folder, "config.json"), "w") as file:
+                    json.dump(shapes.MODELS[model], file)
+                plan = self.planned(["--model_name_or_path", folder, "--mixed_precision", "bf16", *flags, "--gpu", "h100-80"])
+                self.assertLess(abs(plan["step_seconds"]["total"] / reckoned - 1), 0.08, plan["step_seconds"])
 
     def test_a_device_is_shown_measured_and_read(self):
         shown = run("plan", "--gpu", "h100-80", "--show_device")

@@ -35,6 +35,12 @@ struct Device {
     double fp8_products = 1;
     // Of the rate of attention, where many documents share a call.
     double packed_attention_share = 1;
+    // The rates are those of wide products, long tiles and heads of 128. A product whose smaller
+    // side is as wide as this, and a tile of as many tokens in a call of its own, reach half of
+    // them; heads of 64 elements and less reach a share.
+    double products_half_width = 0;
+    double attention_half_length = 0;
+    double narrow_heads_share = 1;
     double loss_logits = 0;  // logits per second, with their gradients
     double optimizer_bytes = 0;
     double host_copy_bytes = 0;  // into the memory of the host
