@@ -322,6 +322,31 @@ BOOST_AUTO_TEST_CASE(embedding) {
     });
 }
 
+// Frequent tokens stand at thousands of places: their rows are added up in parts.
+BOOST_AUTO_TEST_CASE(gradients_of_an_embedding_whose_tokens_follow_zipfs_law) {
+    at::manual_seed(12);
+    constexpr int64_t vocabulary = 300;
+    constexpr int64_t width = 24;
+    const at::Tensor law = at::arange(1, vocabulary + 1).to(at::kDouble).reciprocal();
+    for (const int64_t tokens : {255, 256, 257, 512, 5000}) {
+        BOOST_TEST_INFO_SCOPE(tokens << " tokens");
+        const at::Tensor drawn = at::multinomial(law, tokens, true);
+        const at::Tensor alike = at::full({tokens}, 7, at::kLong);
+        for (const at::Tensor& places : {drawn, alike}) {
+            const at::Tensor dy = at::randn({tokens, width}).to(at::kBFloat16);
+            const at::Tensor expected = at::ones({vocabulary, width}, at::kDouble);
+            expected.index_add_(0, places, dy.to(at::kDouble));
+            const at::Tensor first = at::ones({vocabulary, width});
+            ops::embedding_backward(dy, places, first, 2);
+            expected[2].fill_(1);
+            BOOST_TEST(distance(first, expected) < 1e-5);
+            const at::Tensor second = at::ones({vocabulary, width});
+            ops::embedding_backward(dy, places, second, 2);
+            BOOST_TEST(at::equal(first, second));
+        }
+    }
+}
+
 // Of heads of 12, the first 8 elements; the others stay to the bit.
 BOOST_AUTO_TEST_CASE(heads_that_rotate_in_part) {
     at::manual_seed(8);

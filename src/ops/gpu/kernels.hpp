@@ -138,6 +138,9 @@ void swiglu(const Queue& queue, const SwiGlu& work);
 void swiglu_backward(const Queue& queue,
                      const SwiGlu& work);  // writes gate_up over, and the product if it is made
 
+// A team adds up to this many rows of one token; the sums of a token's teams are added in order.
+constexpr int64_t rows_of_embedding_team = 256;
+
 // Tokens in ascending order, and the place of each in the batch, equal ones in the order of the
 // batch.
 struct EmbeddingBackward {
@@ -146,6 +149,7 @@ struct EmbeddingBackward {
     const int64_t* sorted_tokens;
     const int64_t* places;
     float* d_table;  // [vocabulary, width], is added to
+    float* partial;  // [ceil(tokens / rows_of_embedding_team), width]
     int64_t tokens;
     int64_t width;
     int64_t left_out;  // a token, or -1
