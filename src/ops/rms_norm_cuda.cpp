@@ -109,8 +109,9 @@ HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWei
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
                         const NormWeight& weight, const at::Tensor& d_weight) {
     gpu::HeadNorm work = work_of(d_rows, heads, before, weight);
-    const at::Tensor of_ranges = at::empty({num_head_ranges(work.tokens * work.count), work.width},
-                                           d_rows.options().dtype(at::kFloat));
+    const at::Tensor of_ranges =
+        at::empty({num_head_ranges(work.tokens * work.count, work.width), work.width},
+                  d_rows.options().dtype(at::kFloat));
     work.d_weight = data<float>(of_ranges);
     const Queue queue = queue_of(d_rows);
     gpu::head_norm_backward(queue, work);

@@ -20,12 +20,29 @@ BOOST_AUTO_TEST_CASE(every_team_has_a_place_in_a_block) {
 
 BOOST_AUTO_TEST_CASE(what_a_million_tokens_need_is_within_a_gpus_limits) {
     constexpr int64_t most_blocks = (int64_t{1} << 31) - 1;
-    constexpr size_t shared_of_h100 = 227 * 1024;
     constexpr int64_t tokens = int64_t{1} << 20;
     BOOST_TEST(grid_of(tokens * 128, 32, 0).blocks <= most_blocks);  // a warp to a head
     BOOST_TEST(grid_of(tokens * 8, 128, 0).blocks <= most_blocks);   // columns of an embedding
     BOOST_TEST(grid_of(512, 1024, 1024).shared_bytes <= size_t{40} * 1024);  // sums of all ranges
-    BOOST_TEST(grid_of(264, 512, 16384).shared_bytes <= shared_of_h100);     // sums of a wide row
-    BOOST_TEST(grid_of(2112, 32, 256).shared_bytes <=
-               size_t{48} * 1024);  // of the heads of eight warps
+}
+
+// Sums of a backward pass over rows are in registers, whatever the width: no team of a norm asks
+// for shared memory, and every multiprocessor of an H100 gets as many blocks as it holds.
+BOOST_AUTO_TEST_CASE(backward_passes_over_rows_of_all_widths_are_one_wave) {
+    constexpr int64_t rows = int64_t{1} << 20;
+    for (int64_t width = 1; width <= 16384; ++width) {
+        const int threads = threads_of_row(width);
+        BOOST_TEST_INFO_SCOPE("width " << width);
+        BOOST_REQUIRE(threads <= 1024);
+        BOOST_REQUIRE(16 * threads >= width);  // columns that a thread has in registers
+        const Grid of_rows = grid_of(ranges_of_rows(rows, threads), threads, 0);
+        BOOST_REQUIRE(of_rows.blocks == 132 * (1024 / threads));
+        const int of_head = threads_of_head(width);
+        BOOST_REQUIRE(of_head == (width <= 256 ? 32 : threads));
+        const Grid of_heads = grid_of(ranges_of_heads(rows, width), of_head, 0);
+        BOOST_REQUIRE(of_heads.blocks * of_heads.threads_per_block == 132 * 1024);
+    }
+    BOOST_TEST(ranges_of_rows(3, 128) == 3);
+    BOOST_TEST(ranges_of_heads(9, 64) == 3);
+    BOOST_TEST(ranges_of_heads(9, 4096) == 9);
 }

@@ -64,8 +64,13 @@ void check(const Shape& shape, at::ScalarType type, double tolerance) {
 
 BOOST_AUTO_TEST_CASE(heads_are_normed_as_autograd_says) {
     at::manual_seed(3);
-    for (const Shape& shape : {Shape{1, 1, 0, 1, 2}, Shape{5, 4, 0, 2, 16}, Shape{37, 8, 4, 3, 24},
-                               Shape{300, 6, 5, 1, 128}, Shape{37, 8, 4, 3, 24, 1}}) {
+    for (const Shape& shape :
+         {Shape{1, 1, 0, 1, 2}, Shape{5, 4, 0, 2, 16}, Shape{37, 8, 4, 3, 24},
+          Shape{300, 6, 5, 1, 128}, Shape{37, 8, 4, 3, 24, 1},
+          // All heads of a token together, and wide ones: teams of all sizes.
+          Shape{9, 3, 1, 2, 320}, Shape{5, 3, 1, 1, 520}, Shape{3, 2, 0, 1, 1100},
+          Shape{140, 3, 0, 1, 2056}, Shape{3, 3, 1, 1, 4099}, Shape{2, 2, 1, 1, 8192},
+          Shape{2, 1, 0, 1, 16384, 1}}) {
         check(shape, at::kFloat, 1e-6);
         check(shape, at::kBFloat16, 1e-2);
     }

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "norm_backward.cuh"
 #include "numbers.cuh"
+#include "range.cuh"
 #include "team.cuh"
 
 namespace ringshard::ops::gpu {

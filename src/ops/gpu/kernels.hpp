@@ -60,7 +60,7 @@ struct HeadNorm {
     void* before;  // [tokens, count, width], dense: the heads before the norm
     const void* weight;
     float* inverse_rms;  // [tokens, count]
-    float* d_weight;     // [num_head_ranges(tokens * count), width], in the backward pass
+    float* d_weight;     // [num_head_ranges(tokens * count, width), width], in the backward pass
     int64_t tokens;
     int64_t count;
     int64_t width;
@@ -68,7 +68,7 @@ struct HeadNorm {
     float epsilon;
     float offset;
 };
-int64_t num_head_ranges(int64_t heads);
+int64_t num_head_ranges(int64_t heads, int64_t width);
 void head_norm(const Queue& queue, const HeadNorm& work);
 void head_norm_backward(const Queue& queue, const HeadNorm& work);
 

@@ -1,76 +1,8 @@
-#include <algorithm>
-
-#include "norm_backward.cuh"
-#include "numbers.cuh"
-#include "team.cuh"
+#include "row_team.cuh"
 
 namespace ringshard::ops::gpu {
 
 namespace {
-
-// Threads for a row, or for a range of rows: narrow rows leave most of many without work.
-constexpr int threads_for(int64_t width) {
-    if (width <= 1024) return 128;
-    return width <= 2048 ? 256 : 512;
-}
-
-// Calls `work` with threads_for(width), known when it is compiled.
-template <int threads>
-struct TeamSize {
-    static constexpr int value = threads;
-};
-template <class Work>
-void with_team(int64_t width, Work work) {
-    switch (threads_for(width)) {
-        case 128: return work(TeamSize<128>());
-        case 256: return work(TeamSize<256>());
-        default: return work(TeamSize<512>());
-    }
-}
-
-// Calls `work` with the most packs of a row that a thread has.
-template <int n, class Work>
-void with_packs_of_thread(int64_t width, int threads, Work work) {
-    const int64_t packs = (width / n + threads - 1) / threads;
-    constexpr int most = n == 1 ? 16 : 32 / n;  // as many as fit into registers
-    if constexpr (n > 1) {
-        if (packs == 1) return work(PackSize<1>());
-        if (packs == 2) return work(PackSize<2>());
-    }
-    if (packs > most)
-        throw std::runtime_error("a norm of " + std::to_string(width) +
-                                 " columns: the kernels take " +
-                                 std::to_string(most * n * threads));
-    work(PackSize<most>());
-}
-
-// A pack that a thread has in registers from one phase to the next; where a thread has more than
-// two, it reads them again, from the cache.
-template <class Pack, bool stays>
-struct Kept {
-    Pack pack;
-    template <class Load>
-    RINGSHARD_BOTH Pack first(Load load) {
-        return pack = load();
-    }
-    template <class Load>
-    RINGSHARD_BOTH Pack again(Load) const {
-        return pack;
-    }
-};
-template <class Pack>
-struct Kept<Pack, false> {
-    template <class Load>
-    RINGSHARD_BOTH Pack first(Load load) {
-        return load();
-    }
-    template <class Load>
-    RINGSHARD_BOTH Pack again(Load load) const {
-        return load();
-    }
-};
-template <class T, int n, int packs>
-using KeptPack = Kept<Pack<T, n>, packs <= 2>;
 
 template <class T>
 RINGSHARD_BOTH float rounded(float number) {
@@ -142,7 +74,7 @@ void normalize(const Queue& queue, const RmsNorm& work, bool has_inverse) {
             constexpr int n = decltype(size)::value;
             with_team(work.width, [&](auto team) {
                 constexpr int threads = decltype(team)::value;
-                with_packs_of_thread<n>(work.width, threads, [&](auto packs) {
+                with_packs_of_thread<n, threads>(work.width, [&](auto packs) {
                     run<threads>(queue, work.rows,
                                  Normalize<T, n, decltype(packs)::value>{work, has_inverse});
                 });
@@ -161,11 +93,12 @@ struct NormBackward {
     RmsNormBackward work;
     int64_t num_ranges;
 
-    // The columns of one pack.
+    // The columns of one pack. The rows before the norm are read twice, from the cache: with them
+    // the registers would not suffice for all blocks of a multiprocessor.
     struct Columns {
         Floats<n> sum;  // of the weights' gradient
-        KeptPack<T, n, packs> x;
         KeptPack<T, n, packs> dy;
+        KeptPack<T, n, packs> dx;
     };
 
 #pragma nv_exec_check_disable
@@ -186,10 +119,10 @@ struct NormBackward {
             const float dot = team.reduce_own(
                 width / n, own, 0.0F,
                 [&](int64_t i, Columns& columns) {
-                    const Floats<n> a =
-                        to_floats<n>(columns.x.first([&] { return load_pack<n>(x + i * n); }));
+                    const Floats<n> a = load<n>(x + i * n);
                     const Floats<n> b =
                         to_floats<n>(columns.dy.first([&] { return load_pack<n>(dy + i * n); }));
+                    columns.dx.ahead([&] { return load_pack<n>(dx + i * n); });
                     const Floats<n> w = load<n>(weight + i * n);
                     float sum = 0;
                     for (int k = 0; k < n; ++k) sum += a[k] * inverse * (w[k] + work.offset) * b[k];
@@ -198,12 +131,12 @@ struct NormBackward {
                 Sum());
             const float mean = dot / static_cast<float>(width);
             team.each_own(width / n, own, [&](int64_t i, Columns& columns) {
-                const Floats<n> a =
-                    to_floats<n>(columns.x.again([&] { return load_pack<n>(x + i * n); }));
+                const Floats<n> a = load<n>(x + i * n);
                 const Floats<n> b =
                     to_floats<n>(columns.dy.again([&] { return load_pack<n>(dy + i * n); }));
                 const Floats<n> w = load<n>(weight + i * n);
-                Floats<n> gradient = load<n>(dx + i * n);
+                Floats<n> gradient =
+                    to_floats<n>(columns.dx.again([&] { return load_pack<n>(dx + i * n); }));
                 Floats<n> y;
                 for (int k = 0; k < n; ++k) {
                     const float normed = a[k] * inverse;
@@ -263,10 +196,8 @@ struct AddRows {
 void rms_norm(const Queue& queue, const RmsNorm& work) { normalize(queue, work, false); }
 void rms_norm_again(const Queue& queue, const RmsNorm& work) { normalize(queue, work, true); }
 
-// A thousand threads and more for each multiprocessor of the largest GPUs.
 int64_t num_row_ranges(int64_t rows, int64_t width) {
-    constexpr int64_t threads = 264 * 512;
-    return std::min<int64_t>(rows, threads / threads_for(width));
+    return ranges_of_rows(rows, threads_of_row(width));
 }
 
 void rms_norm_backward(const Queue& queue, const RmsNormBackward& work) {
@@ -278,9 +209,9 @@ void rms_norm_backward(const Queue& queue, const RmsNormBackward& work) {
             constexpr int n = decltype(size)::value;
             with_team(work.width, [&](auto team) {
                 constexpr int threads = decltype(team)::value;
-                with_packs_of_thread<n>(work.width, threads, [&](auto packs) {
-                    run<threads>(queue, ranges,
-                                 NormBackward<T, n, decltype(packs)::value>{work, ranges});
+                with_packs_of_thread<n, threads>(work.width, [&](auto packs) {
+                    run<threads, resident_blocks_of_ranges(threads)>(
+                        queue, ranges, NormBackward<T, n, decltype(packs)::value>{work, ranges});
                 });
             });
             if (work.makes_normed && !makes_normed_in_place<n>)

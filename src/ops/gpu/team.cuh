@@ -20,8 +20,8 @@
 // the arithmetic that runs on the GPU.
 namespace ringshard::ops::gpu {
 
-template <int threads, class Program>
-__global__ void __launch_bounds__(threads_per_block(threads))
+template <int threads, int resident_blocks, class Program>
+__global__ void __launch_bounds__(threads_per_block(threads), resident_blocks)
     go_through(Program program, int64_t num_teams, int64_t floats_per_team) {
     extern __shared__ float memory[];
     const int teams_of_block = static_cast<int>(blockDim.x) / threads;
@@ -36,8 +36,9 @@ inline void check_cuda(cudaError_t error, const char* what) {
         throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-// Runs the program on `num_teams` teams of `threads` threads.
-template <int threads, class Program>
+// Runs the program on `num_teams` teams of `threads` threads. Its registers leave room for
+// `resident_blocks` blocks on a multiprocessor at least.
+template <int threads, int resident_blocks = 1, class Program>
 void run(const Queue& queue, int64_t num_teams, const Program& program,
          int64_t floats_per_team = 0) {
     if (num_teams == 0) return;
@@ -47,11 +48,11 @@ void run(const Queue& queue, int64_t num_teams, const Program& program,
     constexpr size_t shared_without_asking = 40 * 1024;
     if (grid.shared_bytes > shared_without_asking)
         check_cuda(
-            cudaFuncSetAttribute(reinterpret_cast<const void*>(&go_through<threads, Program>),
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(grid.shared_bytes)),
+            cudaFuncSetAttribute(
+                reinterpret_cast<const void*>(&go_through<threads, resident_blocks, Program>),
+                cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared_bytes)),
             "shared memory of a kernel");
-    go_through<threads, Program>
+    go_through<threads, resident_blocks, Program>
         <<<dim3(static_cast<unsigned>(grid.blocks)), dim3(grid.threads_per_block),
            grid.shared_bytes, static_cast<cudaStream_t>(queue.stream)>>>(program, num_teams,
                                                                          floats_per_team);

@@ -12,7 +12,7 @@ void norms(int64_t width) {
     constexpr int64_t tokens = 9;
     constexpr int64_t count = 3;
     compare(named<T>("head_norm", width), [&](const Queue& queue, Memory& memory) {
-        const int64_t ranges = num_head_ranges(tokens * count);
+        const int64_t ranges = num_head_ranges(tokens * count, width);
         const HeadNorm work{.type = number_type<T>,
                             .heads = memory.numbers<T>(tokens * 5 * width),
                             .before = memory.unset<T>(tokens * count * width),
@@ -27,6 +27,7 @@ void norms(int64_t width) {
                             .offset = 0};
         head_norm(queue, work);
         head_norm_backward(queue, work);
+        if (width > 64) return;  // 1,024 threads for every 32 columns
         add_rows(queue, memory.numbers<float>(width), work.d_weight, ranges, width);
     });
 }
@@ -113,6 +114,13 @@ void head_cases(Part part) {
     gradients<bf16, bf16>(4, 2);
     if (part == Part::some) return;
     norms<float>(37);
+    // A warp with two packs for a thread, and teams of rows with one and more.
+    norms<bf16>(200);
+    norms<float>(200);
+    norms<bf16>(320);
+    norms<float>(320);
+    norms<float>(1000);
+    norms<bf16>(8208);
     turns<bf16>(32, true);
     // A thread has one, two, four and eight packs: 128 threads, four packs of bf16 in a half.
     gradients_of_all_sizes<bf16, bf16>(32);

@@ -79,14 +79,14 @@ void norm_cases(Part part) {
     norms<float>(3, 37);
     norms<float>(3, 40);
     norms<float>(5, 896);
-    // Teams of 256 and of 512 threads, with one, two and more packs for each.
+    // Teams of 256, 512 and 1,024 threads, with one and more packs for each.
     norms<bf16>(2, 1504);
     norms<float>(2, 1500);
     norms<bf16>(2, 2200);
     norms<float>(2, 2200);
     norms<bf16>(2, 4200);
     norms<float>(2, 4200);
-    norms<bf16>(2, 8208, {0});  // a thread has no room for as many single numbers
+    norms<bf16>(2, 8208, {0});
     backward_of_many_rows();
 }
 

@@ -30,10 +30,32 @@ void embedding(int64_t width) {
                                    .sorted_tokens = memory.values<int64_t>({2, 2, 2, 5, 7, 7}),
                                    .places = memory.values<int64_t>({0, 3, 5, 1, 2, 4}),
                                    .d_table = memory.numbers<float>(9 * width),
+                                   .partial = memory.numbers<float>(width),
                                    .tokens = 6,
                                    .width = width,
                                    .left_out = 5});
     });
+}
+
+// A token whose rows three teams add up, beside one that has a row.
+void frequent_token(int64_t width) {
+    constexpr int64_t tokens = 2 * rows_of_embedding_team + 2;
+    std::vector<int64_t> sorted(tokens, 3);
+    sorted.front() = 1;
+    std::vector<int64_t> places(tokens);
+    for (int64_t i = 0; i < tokens; ++i) places[static_cast<size_t>(i)] = tokens - 1 - i;
+    compare(named<bf16>("embedding_backward of a frequent token", width),
+            [&](const Queue& queue, Memory& memory) {
+                embedding_backward(queue, {.type = number_type<bf16>,
+                                           .dy = memory.numbers<bf16>(tokens * width),
+                                           .sorted_tokens = memory.values(sorted),
+                                           .places = memory.values(places),
+                                           .d_table = memory.numbers<float>(4 * width),
+                                           .partial = memory.numbers<float>(3 * width),
+                                           .tokens = tokens,
+                                           .width = width,
+                                           .left_out = -1});
+            });
 }
 
 std::vector<uint8_t> bytes(int64_t count) {
@@ -74,6 +96,7 @@ void row_cases(Part part) {
         embedding<T>(520);
         four_bits<T>(3200, true);
     });
+    frequent_token(40);
     if (part == Part::some) return;
     gates<float>(37);
     gates<bf16>(2056);

@@ -44,7 +44,8 @@ void run_on_threads(int64_t num_teams, const Program& program, int64_t floats_pe
     }
 }
 
-template <int threads, class Program>
+// How many blocks a multiprocessor holds is nothing to threads of the host.
+template <int threads, int resident_blocks = 1, class Program>
 void run(const Queue& queue, int64_t num_teams, const Program& program,
          int64_t floats_per_team = 0) {
     test::note_launch(Kernel<threads, Program>::number);
