@@ -143,6 +143,18 @@ class Adapters(TrainerTest):
                 self.assertTrue(all(torch.equal(theirs[tensor], ours[tensor]) for tensor in ours))
                 self.check_merging(model.merge_and_unload(), output, os.path.join(folder, "merged"), "bfloat16",
                                    *(["float32"] if name in ("phi3-tiny", "qwen3-tiny") else []))
+                if not {"pissa", "olora"} & set(flags):  # W - B0 A0 + ... is rounded once more
+                    self.check_merging_a_folder(name, again, folder)
+
+    def check_merging_a_folder(self, name, adapter, folder):
+        """The folder that PEFT wrote, without a checkpoint: the same weights to the bit."""
+        direct = os.path.join(folder, "direct")
+        self.expect(run("export", adapter, "--merge", "true", "--dtype", "bfloat16", "--output_dir", direct, "--model_name_or_path",
+                        os.path.join(FOLDERS, name)), 0)
+        ours, merged = (load_file(os.path.join(path, "model.safetensors")) for path in (direct, os.path.join(folder, "merged", "bfloat16")))
+        self.assertEqual(set(ours), set(merged))
+        self.assertTrue(all(torch.equal(ours[tensor], merged[tensor]) for tensor in merged))
+        self.assertIn("tokenizer.json", os.listdir(direct))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "loss_fingerprint.hpp"
+#include "merge_folder.hpp"
 #include "passed_tensors.hpp"
 #include "pretrained.hpp"
 #include "ringshard/base/files.hpp"
@@ -310,6 +311,10 @@ int run_export(const CommandContext& context) {
     const auto args = parse_args(context.settings);
     if (!args) return report_failure(comm::found_by_all(args.failure()), world);
     const auto& [source, folder, form] = args.value();
+    const bool is_adapter =
+        world.maximum(world.is_root() && is_adapter_folder(source) ? 1 : 0) == 1;
+    if (is_adapter && context.settings.values.adapter.merge)
+        return merge_folder(context, source, folder, form);
     const auto chosen = choose_checkpoint(world, source);
     if (!chosen) return report_failure(chosen.failure(), world);
     const checkpoint::Checkpoint& checkpoint = chosen.value();

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/model/export_weights.hpp"
+
+namespace ringshard::cli {
+
+// Returns true for the folder of an adapter, as PEFT or a run without checkpoints writes it.
+bool is_adapter_folder(const std::filesystem::path& folder);
+
+// Writes the model of an adapter's folder with the adapter added to its weights: the model that
+// model_name_or_path names, else the one in adapter_config.json. Returns the exit code. Collective
+// over the world.
+int merge_folder(const CommandContext& context, const std::filesystem::path& adapter,
+                 const std::filesystem::path& folder, model::ExportForm form);
+
+}  // namespace ringshard::cli
