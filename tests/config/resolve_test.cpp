@@ -261,8 +261,11 @@ BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
 
 BOOST_AUTO_TEST_CASE(words_of_axolotl_and_accelerate) {
     using namespace ringshard::config;
-    BOOST_TEST((values({"--bf16", "auto"}).training.mixed_precision == Precision::bf16));
-    BOOST_TEST(says(problem({"--bf16", "perhaps"}), "must be true or false"));
+    const TemporaryFile automatic("auto.yaml", "bf16: auto\n");
+    BOOST_TEST(
+        (values({"--config", automatic.path()}).training.mixed_precision == Precision::bf16));
+    const TemporaryFile unknown("perhaps.yaml", "bf16: perhaps\n");
+    BOOST_TEST(says(problem({"--config", unknown.path()}), "must be true or false"));
     const TemporaryFile list("fsdp.yaml", "fsdp: [full_shard, auto_wrap]\n");
     BOOST_TEST((values({"--config", list.path()}).parallel.fsdp_sharding_strategy ==
                 FsdpStrategy::full_shard));
