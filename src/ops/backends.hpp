@@ -31,7 +31,7 @@
     each(merge_attention) \
     each(swiglu) each(swiglu_backward) \
     each(embedding) each(embedding_backward) \
-    each(cross_entropy) each(cross_entropy_value) each(add_up) \
+    each(cross_entropy) each(cross_entropy_value) each(sum_of_tokens) \
     each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) \
     each(dequantize_nf4) \
     each(causal_conv) each(causal_conv_backward) \

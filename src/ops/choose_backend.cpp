@@ -4,6 +4,7 @@
 
 #include "backends.hpp"
 #include "groups.hpp"
+#include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::ops {
 
@@ -226,8 +227,20 @@ void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const
     backend_of(logits).cross_entropy_value(logits, targets, form, token_stats);
 }
 
+at::Tensor sum_of_tokens(const at::Tensor& token_stats) {
+    return backend_of(token_stats).sum_of_tokens(token_stats);
+}
+
+TokenSums read_sums(const double* sum_of_tokens, int64_t num_targets) {
+    return {.loss = sum_of_tokens[0],
+            .entropy = sum_of_tokens[1],
+            .num_correct = static_cast<int64_t>(sum_of_tokens[2]),
+            .num_targets = num_targets};
+}
+
 TokenSums add_up(const at::Tensor& token_stats) {
-    return backend_of(token_stats).add_up(token_stats);
+    return read_sums(on_host(sum_of_tokens(token_stats)).const_data_ptr<double>(),
+                     token_stats.size(0));
 }
 
 at::Tensor sum_of_squares(const at::Tensor& flat) { return backend_of(flat).sum_of_squares(flat); }

@@ -1,3 +1,5 @@
+#include <ATen/ops/zeros.h>
+
 #include <cmath>
 #include <limits>
 
@@ -177,16 +179,14 @@ void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const
     });
 }
 
-TokenSums add_up(const at::Tensor& token_stats) {
-    TokenSums sums;
+at::Tensor sum_of_tokens(const at::Tensor& token_stats) {
+    at::Tensor sums = at::zeros({stats_per_token}, token_stats.options().dtype(at::kDouble));
+    auto* const sum = sums.mutable_data_ptr<double>();
     with_type(token_stats, [&]<class T>(T*) {
         for (int64_t t = 0; t < token_stats.size(0); ++t) {
             const T* const numbers = data<T>(token_stats) + t * stats_per_token;
-            sums.loss += load(numbers[0]);
-            sums.entropy += load(numbers[1]);
-            sums.num_correct += load(numbers[2]) > 0 ? 1 : 0;
+            for (int64_t i = 0; i < stats_per_token; ++i) sum[i] += load(numbers[i]);
         }
-        sums.num_targets = token_stats.size(0);
     });
     return sums;
 }

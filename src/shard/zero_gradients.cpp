@@ -1,3 +1,4 @@
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -165,8 +166,8 @@ void Zero::clear_gradients() {
     is_last_micro_batch_ = false;
 }
 
-std::vector<double> Zero::gradient_squares() const {
-    at::Tensor squares = at::zeros({static_cast<int64_t>(num_adapters())}, options(at::kDouble));
+at::Tensor Zero::sum_gradient_squares() const {
+    std::vector<at::Tensor> squares(num_adapters());
     for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
         const auto& [unit, range] = chunks_[chunk];
         const Range mine = intersect(exclusive_range(unit), range);
@@ -175,12 +176,19 @@ std::vector<double> Zero::gradient_squares() const {
         for (size_t adapter = 0; adapter < units_[unit].num_adapters(); ++adapter) {
             const Range part = intersect(mine, units_[unit].adapter_range(adapter));
             if (part.size() == 0) continue;
-            squares.select(0, static_cast<int64_t>(adapter))
-                .add_(
-                    ops::sum_of_squares(gradient.narrow(0, part.begin - range.begin, part.size())));
+            const at::Tensor more =
+                ops::sum_of_squares(gradient.narrow(0, part.begin - range.begin, part.size()));
+            at::Tensor& sum = squares[adapter];
+            sum = sum.defined() ? sum.add_(more) : more;
         }
     }
-    const at::Tensor here = ops::on_host(squares);
+    for (at::Tensor& sum : squares)
+        sum = sum.defined() ? sum.view({1}) : at::zeros({1}, options(at::kDouble));
+    return squares.size() == 1 ? squares.front() : at::cat(squares);
+}
+
+std::vector<double> Zero::gradient_squares() const {
+    const at::Tensor here = ops::on_host(sum_gradient_squares());
     const auto* const sums = here.const_data_ptr<double>();
     return {sums, sums + here.numel()};
 }

@@ -1,11 +1,15 @@
 #include "ringshard/train/trainer.hpp"
 
+#include <ATen/ops/cat.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "non_finite.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/ops/cross_entropy.hpp"
+#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/train/micro_batches.hpp"
 #include "shard_batch.hpp"
 #include "step_clock.hpp"
@@ -142,6 +146,21 @@ MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
     return joined;
 }
 
+namespace {
+
+// The statistics of each curve's target tokens in a micro-batch. Without bounds there is one curve.
+std::vector<at::Tensor> by_curve(const at::Tensor& token_stats,
+                                 const std::vector<int64_t>& target_bounds) {
+    if (target_bounds.empty()) return {token_stats};
+    std::vector<at::Tensor> of_curves;
+    for (size_t curve = 0; curve + 1 < target_bounds.size(); ++curve)
+        of_curves.push_back(token_stats.narrow(0, target_bounds[curve],
+                                               target_bounds[curve + 1] - target_bounds[curve]));
+    return of_curves;
+}
+
+}  // namespace
+
 // Runs forward and backward of all micro-batches. Returns the share of this rank in the sums of the
 // step. Adds the names of the attention operators to `attention`.
 StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
@@ -160,24 +179,27 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
         },
         gradient_scale);
     zero_.finish_gradients();
+    std::vector<at::Tensor> on_device;
+    for (size_t i = 0; i < token_stats.size(); ++i)
+        for (const at::Tensor& of_curve : by_curve(token_stats[i], target_bounds[i]))
+            on_device.push_back(ops::sum_of_tokens(of_curve));
+    on_device.push_back(zero_.sum_gradient_squares());
     // Waits for a GPU only now, when all its work is queued.
+    const at::Tensor numbers = ops::on_host(at::cat(on_device));
+    const auto* next = numbers.const_data_ptr<double>();
     std::vector<ops::TokenSums> here(curves_.size());
     for (size_t i = 0; i < token_stats.size(); ++i)
-        for (size_t curve = 0; curve < curves_.size(); ++curve) {
-            const std::vector<int64_t>& bounds = target_bounds[i];
-            here[curve] += ops::add_up(
-                bounds.empty()
-                    ? token_stats[i]
-                    : token_stats[i].narrow(0, bounds[curve], bounds[curve + 1] - bounds[curve]));
+        for (ops::TokenSums& of_curve : here) {
+            of_curve += ops::read_sums(next, 0);
+            next += ops::stats_per_token;
         }
     const model::RouterLoad routers = model_.take_router_load();
     StepSums sums{.aux_loss = routers.aux_loss,
                   .expert_choices = {routers.choices.begin(), routers.choices.end()},
                   .ranks = std::vector<RankTimes>(static_cast<size_t>(world_.size()))};
-    const std::vector<double> squares = zero_.gradient_squares();
     for (size_t curve = 0; curve < curves_.size(); ++curve)
         sums.curves.push_back({here[curve].loss, here[curve].entropy,
-                               static_cast<double>(here[curve].num_correct), squares[curve]});
+                               static_cast<double>(here[curve].num_correct), next[curve]});
     return sums;
 }
 

@@ -221,8 +221,7 @@ BOOST_AUTO_TEST_CASE(cross_entropy_and_its_gradient) {
             cuda::cross_entropy(gpu_logits, gpu_targets, 0.3, form, gpu_token_stats);
             BOOST_TEST(distance(gpu_token_stats, token_stats) < 1e-5);
             BOOST_TEST(distance(gpu_logits, logits) < (type == at::kFloat ? 1e-5 : 4e-3));
-            BOOST_TEST(cuda::add_up(gpu_token_stats).num_correct ==
-                       cuda::add_up(token_stats).num_correct);
+            BOOST_TEST(add_up(gpu_token_stats).num_correct == add_up(token_stats).num_correct);
         }
 }
 

@@ -41,7 +41,12 @@ struct TokenSums {
 
     TokenSums& operator+=(const TokenSums& other);
 };
-// In double precision and a fixed order. Waits for the device.
+// Returns the sums of the statistics over all tokens, where these are: [stats_per_token], in double
+// precision and a fixed order.
+at::Tensor sum_of_tokens(const at::Tensor& token_stats);
+// Reads the sums of `num_targets` tokens.
+TokenSums read_sums(const double* sum_of_tokens, int64_t num_targets);
+// Both. Waits for the device.
 TokenSums add_up(const at::Tensor& token_stats);
 
 }  // namespace ringshard::ops

@@ -80,6 +80,8 @@ public:
     // train together; else it is one number. The parts of all ranks add up to it at every profile,
     // since each sums over its own range only: no weight is counted twice.
     std::vector<double> gradient_squares() const;
+    // The same as a tensor where the gradients are, without waiting for a device.
+    at::Tensor sum_gradient_squares() const;
 
     // The chunks that this rank updates: of its shards of the trained units. Weights and gradients
     // are fp32; rounded() are the weights in the compute type, none where that is fp32 too.
