@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/model_spec.hpp"
