@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "windows.hpp"
 
 namespace ringshard::model {
@@ -23,17 +25,20 @@ ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_to
 int64_t read_first_sparse(ConfigReader& config, size_t num_blocks) {
     if (!config.has("mlp_layer_types")) return read_first_dense(config, 1);
     const nlohmann::json types = config.part("mlp_layer_types");
-    size_t first = 0;
-    while (types.is_array() && first < types.size() && types[first] == "dense") ++first;
-    bool is_served = types.is_array() && types.size() == num_blocks;
-    for (size_t block = first; is_served && block < num_blocks; ++block)
-        is_served = types[block] == "sparse";
+    std::vector<std::string> names;
+    for (const nlohmann::json& type : types)
+        names.push_back(type.is_string() ? type.get<std::string>() : type.dump());
+    const auto first =
+        std::ranges::find_if(names, [](const auto& name) { return name != "dense"; });
+    const bool is_served =
+        types.is_array() && names.size() == num_blocks &&
+        std::all_of(first, names.end(), [](const auto& name) { return name == "sparse"; });
     if (!is_served)
         config.complain(format_text(
             "mlp_layer_types = {}: must name \"dense\" for the first layers and \"sparse\" for "
             "the others, {} in all",
             types.dump(), num_blocks));
-    return static_cast<int64_t>(first);
+    return first - names.begin();
 }
 
 }  // namespace
