@@ -45,6 +45,14 @@ Value to_value(const FrozenWeights& frozen) {
         Value::Object{{"base", Value(frozen.base)}, {"tensors", Value(std::move(tensors))}});
 }
 
+// Returns the files of which only the size is known.
+std::vector<std::string> not_covered(const checkpoint::Manifest& manifest) {
+    std::vector<std::string> names;
+    for (const auto& [name, size] : manifest.file_sizes)
+        if (!name.ends_with(".h5") && !manifest.file_hashes.contains(name)) names.push_back(name);
+    return names;
+}
+
 Value to_value(const Survey& survey, const FrozenWeights& frozen) {
     Value::Object files;
     for (const auto& [name, size] : survey.manifest.file_sizes) files.emplace_back(name, size);
@@ -64,14 +72,6 @@ Value to_value(const Survey& survey, const FrozenWeights& frozen) {
                                {"not_compared", text::to_list(not_covered(survey.manifest))},
                                {"datasets", Value(std::move(datasets))},
                                {"frozen", to_value(frozen)}});
-}
-
-// Returns the files of which only the size is known.
-std::vector<std::string> not_covered(const checkpoint::Manifest& manifest) {
-    std::vector<std::string> names;
-    for (const auto& [name, size] : manifest.file_sizes)
-        if (!name.ends_with(".h5") && !manifest.file_hashes.contains(name)) names.push_back(name);
-    return names;
 }
 
 std::string for_people(const fs::path& folder, const Survey& survey, const FrozenWeights& frozen) {
