@@ -122,6 +122,23 @@ class Adapters(TrainerTest):
             self.expect_one_message(run("export", os.path.join(folder, "out", "checkpoint-3"), "--merge", "true", "--output_dir",
                                         os.path.join(folder, "merged")), 78, "q_proj has a bias (lora_bias), and the layer has none")
 
+    def test_output_layer(self):
+        """Merged like any layer; one that is tied to the embedding leaves that as it is, so the merged model has two matrices."""
+        for name in ("llama3-tiny", "qwen2-tiny"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                output, merged = os.path.join(folder, "out"), os.path.join(folder, "merged")
+                eval_loss = self.train(name, output, ["--lora_target_modules", "q_proj,lm_head", "--lora_dropout", "0.1"])
+                base = AutoModelForCausalLM.from_pretrained(os.path.join(FOLDERS, name), dtype=torch.float32, attn_implementation="eager")
+                is_tied = base.config.tie_word_embeddings
+                model = self.check_loading(base, output, eval_loss)
+                if not is_tied:
+                    self.check_merging(model.merge_and_unload(), output, merged, "float32")
+                    continue
+                self.expect(run("export", os.path.join(output, "checkpoint-3"), "--merge", "true", "--output_dir", merged, ranks=2), 0)
+                ours = AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32, attn_implementation="eager")
+                self.assertFalse(ours.config.tie_word_embeddings)
+                self.assertAlmostEqual(their_eval_loss(ours.eval()), eval_loss, delta=1e-5)
+
     def test_loading_and_merging(self):
         self.check(CASES)
 
