@@ -116,24 +116,19 @@ std::optional<Failure> MetricsFile::clean(
 
 namespace {
 
-// The lines of a step: of the steps before it, of an evaluation, of the end of the run.
-enum class LineKind { steps, evaluation, end };
-using LineKey = std::pair<int64_t, LineKind>;
+// A step, and the name of the time that its line has: of an evaluation, of the end of the run, or
+// none, of the steps before it.
+using LineKey = std::pair<int64_t, std::string>;
 
 // Returns nothing for lines that are not in the log_history of trainer_state.json.
 std::optional<LineKey> key_of(const ordered_json& line) {
     if (!line.is_object() || line.contains("save_step")) return std::nullopt;
     const ordered_json step = line.value("step", ordered_json());
     if (!step.is_number_integer()) return std::nullopt;
-    const auto has = [&](const char* prefix) {
-        for (const auto& [name, value] : line.items())
-            if (name.starts_with(prefix)) return true;
-        return false;
-    };
-    const LineKind kind = has("train_runtime") ? LineKind::end
-                          : has("eval_")       ? LineKind::evaluation
-                                               : LineKind::steps;
-    return LineKey{step.get<int64_t>(), kind};
+    std::string time;
+    for (const auto& [name, value] : line.items())
+        if (name.ends_with("_runtime")) time = name;
+    return LineKey{step.get<int64_t>(), time};
 }
 
 }  // namespace

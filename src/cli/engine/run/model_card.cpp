@@ -73,8 +73,12 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
         "| setting | value |\n"
         "|---|---|\n",
         version::program, quoted(name));
-    for (const auto& [setting, value] : fingerprint)
-        if (!value.empty()) card += format_text("| {} | {} |\n", setting, value);
+    for (const auto& [setting, value] : fingerprint) {
+        const bool is_for_programs =
+            setting.starts_with("the model's ") || setting.find("(hash") != std::string::npos;
+        if (!value.empty() && !is_for_programs)
+            card += format_text("| {} | {} |\n", setting, value);
+    }
     return card;
 }
 
