@@ -7,6 +7,7 @@
 #include <new>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/shown.hpp"
 
 namespace ringshard {
 
@@ -31,7 +32,7 @@ Failure describe_current_exception() {
 
 void end_process() {
     const Failure cause = describe_current_exception();
-    std::fprintf(stderr, "trainer: %s\n", cause.message.c_str());
+    std::fprintf(stderr, "trainer: %s\n", shown_message(cause.message).c_str());
     std::fflush(nullptr);
     std::_Exit(number(cause.code));
 }

@@ -8,6 +8,7 @@
 #include "resolver.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/sweep_file.hpp"
 #include "settle_adapters.hpp"
@@ -178,20 +179,20 @@ void check_names(const std::vector<NamedSettings>& adapters, const std::string& 
                  format_text(
                      "{}: name = {}: the name of an adapter has letters, digits, - and _ "
                      "alone, since it names a folder and tensors, and does not begin with -",
-                     file, adapter.name)});
+                     file, shown(adapter.name))});
         if (is_of_job(adapter.name))
             problems.push_back(
                 {ExitCode::settings,
                  format_text(
                      "{}: name = {}: is the name of a file or folder of the job; give the adapter "
                      "another one",
-                     file, adapter.name)});
+                     file, shown(adapter.name))});
         if (!names.insert(adapter.name).second)
             problems.push_back(
                 {ExitCode::settings,
                  format_text("{}: name = {}: two adapters have this name; their results would lie "
                              "in one folder, so give each a name of its own",
-                             file, adapter.name)});
+                             file, shown(adapter.name))});
     }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ringshard/base/exit_code.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/settings.hpp"
 
@@ -25,8 +26,8 @@ using Problems = std::vector<Failure>;
 // Formats "learning_rate = fast [command line]: must be a number".
 inline Failure complaint(const Statement& about, const std::string& rule,
                          ExitCode code = ExitCode::settings) {
-    return {code,
-            format_text("{} = {} [{}]: {}", about.name, about.text, about.origin.place, rule)};
+    return {code, format_text("{} = {} [{}]: {}", about.name, shown(about.text), about.origin.place,
+                              rule)};
 }
 
 }  // namespace ringshard::config

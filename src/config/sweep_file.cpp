@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/shown.hpp"
 #include "value_text.hpp"
 #include "yaml_value.hpp"
 
@@ -181,8 +182,12 @@ Sweep sweep_of(const YAML::Node& root, const std::string& called) {
     }
     if (kinds != 1) refuse(root, "must define the runs by one of grid, list and random");
     const bool is_folder_name = !sweep.name.empty() && sweep.name != "." && sweep.name != ".." &&
-                                sweep.name.find('/') == std::string::npos;
-    if (!is_folder_name) refuse(root, "name: must be the name of a folder");
+                                sweep.name.find('/') == std::string::npos &&
+                                sweep.name == with_escapes(sweep.name);
+    if (!is_folder_name)
+        refuse(root, format_text("name = {}: must be the name of a folder, without control "
+                                 "characters",
+                                 shown(sweep.name)));
     return sweep;
 }
 

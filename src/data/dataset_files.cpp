@@ -7,6 +7,7 @@
 #include "dataset_card.hpp"
 #include "glob.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/text/value.hpp"
 #include "split_names.hpp"
 
@@ -267,8 +268,9 @@ Expected<Files> find_files(const DatasetName& dataset, const HubCache& hub, cons
 }  // namespace
 
 std::string shown_name(const DatasetName& dataset) {
-    return dataset.path == "." && !dataset.data_files.empty() ? join(dataset.data_files, ", ")
-                                                              : dataset.path;
+    return with_escapes(dataset.path == "." && !dataset.data_files.empty()
+                            ? join(dataset.data_files, ", ")
+                            : dataset.path);
 }
 
 Expected<Files> find_dataset_files(const DatasetName& dataset, const HubCache& hub,

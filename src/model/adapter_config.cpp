@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
 
@@ -249,10 +250,10 @@ Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::st
     if (!config.is_object()) return refuse("is not the configuration of an adapter");
     if (config.value("peft_type", json()) != "LORA")
         return refuse(format_text("peft_type is {}, and LORA is served",
-                                  config.value("peft_type", json()).dump()));
+                                  shown(config.value("peft_type", json()).dump())));
     if (const std::string unknown = find_unknown(config); !unknown.empty())
         return refuse(format_text("{} = {} is not served; train this adapter with PEFT", unknown,
-                                  config[unknown].dump()));
+                                  shown(config[unknown].dump())));
     if (const std::string misfit = find_misfit(config); !misfit.empty()) return refuse(misfit);
     if (const std::string problem = find_contradiction(config); !problem.empty())
         return refuse(problem);

@@ -1,4 +1,5 @@
 #include "config_reader.hpp"
+#include "ringshard/base/shown.hpp"
 
 #include <cmath>
 
@@ -12,7 +13,7 @@ int64_t ConfigReader::whole_number(const char* name, int64_t most) {
     if (is_whole && value.get<int64_t>() > 0 && value.get<int64_t>() <= most)
         return value.get<int64_t>();
     complain(format_text(
-        "{} = {}: must be a whole number above 0{}", name, value.dump(),
+        "{} = {}: must be a whole number above 0{}", name, shown(value.dump()),
         is_whole && value.get<int64_t>() > most ? format_text(", at most {}", most) : ""));
     return 1;
 }
@@ -25,7 +26,7 @@ double ConfigReader::number_above_0(const char* name) {
     const json value = part(name);
     if (value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0)
         return value.get<double>();
-    complain(format_text("{} = {}: must be a number above 0", name, value.dump()));
+    complain(format_text("{} = {}: must be a number above 0", name, shown(value.dump())));
     return 1;
 }
 
@@ -37,7 +38,7 @@ bool ConfigReader::boolean(const char* name, bool otherwise) {
     const json value = part(name);
     if (value.is_null()) return otherwise;
     if (value.is_boolean()) return value.get<bool>();
-    complain(format_text("{} = {}: must be true or false", name, value.dump()));
+    complain(format_text("{} = {}: must be true or false", name, shown(value.dump())));
     return otherwise;
 }
 
@@ -45,7 +46,7 @@ std::string ConfigReader::word(const char* name, const std::string& otherwise) {
     const json value = part(name);
     if (value.is_null()) return otherwise;
     if (value.is_string()) return value.get<std::string>();
-    complain(format_text("{} = {}: must be a word in quotes", name, value.dump()));
+    complain(format_text("{} = {}: must be a word in quotes", name, shown(value.dump())));
     return otherwise;
 }
 

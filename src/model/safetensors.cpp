@@ -15,6 +15,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/shown.hpp"
 #include "safetensors_header.hpp"
 #include "stored_type.hpp"
 
@@ -80,8 +81,8 @@ Expected<StoredTensor> read_entry(const json& entry, size_t data_begin, size_t d
     const json dtype = entry.value("dtype", json());
     const auto type = read_stored_type(dtype.is_string() ? dtype.get<std::string>() : "");
     if (!type)
-        return unreadable(
-            format_text("dtype {} is not a type of safetensors with whole bytes", dtype.dump()));
+        return unreadable(format_text("dtype {} is not a type of safetensors with whole bytes",
+                                      shown(dtype.dump())));
     const auto shape = read_shape(entry.value("shape", json()));
     if (!shape) return unreadable("its shape is not a list of sizes");
     const json offsets = entry.value("data_offsets", json());

@@ -59,6 +59,12 @@ class ModelInput(TrainerTest):
         self.write_config(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 1.0})
         self.expect(self.train(), 0)
 
+    def test_long_values_are_cut(self):
+        self.write_config(layer_types=["full_attention"] * 100_000, num_hidden_layers=3)
+        result = self.train()
+        self.expect_one_message(result, 78, "bytes)")
+        self.assertLess(len(result.stderr), 2000)
+
     def test_nested_beyond_any_model(self):
         with open(os.path.join(self.model, "config.json"), "w") as file:
             file.write('{"rms_norm_eps": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}")

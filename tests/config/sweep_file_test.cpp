@@ -123,6 +123,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_sweep) {
     BOOST_TEST(
         says(problem("grid: {seed: [1]}\nlist: [{seed: 1}]"), "one of grid, list and random"));
     BOOST_TEST(says(problem("grid: {seed: [1]}\nname: a/b"), "must be the name of a folder"));
+    BOOST_TEST(says(problem("grid: {seed: [1]}\nname: \"a\\nb\""),
+                    "name = a\\nb: must be the name of a folder, without control"));
     BOOST_TEST(says(problem("gird: {seed: [1]}"), "gird: a sweep has name, settings"));
     BOOST_TEST(says(problem("random: {count: 0, over: {seed: [1]}}"), "count must be from 1"));
     BOOST_TEST(says(problem("random: {count: 2}"), "`over` must name settings"));

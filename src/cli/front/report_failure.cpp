@@ -2,10 +2,12 @@
 
 #include <iostream>
 
+#include "ringshard/base/shown.hpp"
+
 namespace ringshard::cli {
 
 int report_failure(const Failure& failure) {
-    std::cerr << "trainer: " << failure.message << std::endl;
+    std::cerr << "trainer: " << shown_message(failure.message) << std::endl;
     return number(failure.code);
 }
 

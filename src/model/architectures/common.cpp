@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../read_rope.hpp"
+#include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {
 
@@ -57,7 +58,7 @@ void refuse_dropout(ConfigReader& config) {
                              "embedding_dropout", "hidden_dropout"})
         if (config.has(name) && config.part(name) != 0.0)
             config.complain(format_text("{} = {}: dropout is not served; set it to 0", name,
-                                        config.part(name).dump()));
+                                        shown(config.part(name).dump())));
 }
 
 // Blocks of transformers' reader are equal, so the last one of a row is no smaller.
@@ -67,8 +68,9 @@ void check_blocks(ConfigReader& config, ConfigReader& quantised, const Sizes& si
     if (blocks.is_null()) return;
     const auto is_size = [](const json& size) { return size.is_number_integer() && size > 0; };
     if (!blocks.is_array() || blocks.size() != 2 || !is_size(blocks[0]) || !is_size(blocks[1]))
-        return quantised.complain(format_text(
-            "weight_block_size = {}: must be two whole numbers above 0, or null", blocks.dump()));
+        return quantised.complain(
+            format_text("weight_block_size = {}: must be two whole numbers above 0, or null",
+                        shown(blocks.dump())));
     const attention::HeadCounts& heads = sizes.heads;
     for (const int64_t size : {width, sizes.intermediate, heads.query_heads * heads.head_dim,
                                heads.key_heads * heads.head_dim})
@@ -77,7 +79,7 @@ void check_blocks(ConfigReader& config, ConfigReader& quantised, const Sizes& si
                 quantised.complain(
                     format_text("weight_block_size = {}: {}, a size of the model's matrices, is no "
                                 "multiple of {}",
-                                blocks.dump(), size, block));
+                                shown(blocks.dump()), size, block));
     config.complain(quantised);
 }
 
@@ -97,7 +99,7 @@ void read_quantised(ConfigReader& config, const Sizes& sizes, const Defaults& de
             "quantization_config{}: weights that are quantised by another method than \"fp8\" are "
             "not read; name the model's unquantised release (load_in_4bit quantises it), or remove "
             "quantization_config from config.json if the files hold float weights",
-            method.is_string() ? ": quant_method = " + method.dump() : ""));
+            method.is_string() ? ": quant_method = " + shown(method.dump()) : ""));
     ConfigReader quantised(config.file(), given, "quantization_config: ");
     for (const auto& [name, usual] :
          {std::pair{"scale_fmt", "float"}, {"expert_dtype", "fp8"}, {"fmt", "e4m3"}})
@@ -121,7 +123,7 @@ std::optional<int64_t> read_padding_token(ConfigReader& config, const Defaults& 
             return token < 0 ? token + vocabulary : token;
     }
     config.complain(format_text("pad_token_id = {}: must be a token below vocab_size = {}, or null",
-                                given.dump(), vocabulary));
+                                shown(given.dump()), vocabulary));
     return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common.hpp"
+#include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {
 
@@ -50,7 +51,7 @@ int64_t read_block(ConfigReader& config, const char* name, int64_t usual) {
     const int64_t block = given.is_number_integer() ? given.get<int64_t>() : -2;
     if (block >= -1 && block < most_blocks) return block;
     config.complain(
-        format_text("{} = {}: must be the number of a block, or -1", name, given.dump()));
+        format_text("{} = {}: must be the number of a block, or -1", name, shown(given.dump())));
     return usual;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common.hpp"
+#include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {
 
@@ -23,7 +24,7 @@ int64_t read_count(ConfigReader& config, const ExpertDefaults& defaults) {
     if (!here.is_null() && !local.is_null() && here != local)
         config.complain(format_text(
             "num_experts = {} and num_local_experts = {}: are one number; correct the wrong one",
-            here.dump(), local.dump()));
+            shown(here.dump()), shown(local.dump())));
     return config.whole_number_or(here.is_null() ? "num_local_experts" : "num_experts",
                                   most_experts, defaults.count);
 }
@@ -33,7 +34,7 @@ double read_aux_loss(ConfigReader& config, double usual) {
     const json value = config.part("router_aux_loss_coef");
     if (value.is_number() && value.get<double>() >= 0) return value.get<double>();
     config.complain(
-        format_text("router_aux_loss_coef = {}: must be a number from 0 on", value.dump()));
+        format_text("router_aux_loss_coef = {}: must be a number from 0 on", shown(value.dump())));
     return 0;
 }
 
@@ -67,7 +68,7 @@ std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks) {
     };
     if (!layers.is_array() || !std::ranges::all_of(layers, is_block)) {
         config.complain(format_text("mlp_only_layers = {}: must be a list of numbers from 0 to {}",
-                                    layers.dump(), num_blocks - 1));
+                                    shown(layers.dump()), num_blocks - 1));
         return dense;
     }
     for (const json& layer : layers) dense[layer.get<size_t>()] = true;

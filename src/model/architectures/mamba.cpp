@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {
 
@@ -13,7 +14,7 @@ void check_step_limits(ConfigReader& config) {
     if (!limits.is_null() && limits != none)
         config.complain(
             format_text("time_step_limit = {}: must be {}: steps with limits are not served",
-                        limits.dump(), none.dump()));
+                        shown(limits.dump()), shown(none.dump())));
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec) {
         config.complain(
             format_text("mamba_d_head = {}: must be mamba_expand * hidden_size / mamba_n_heads = "
                         "{}, or \"auto\"",
-                        head_dim.dump(), values / heads));
+                        shown(head_dim.dump()), values / heads));
     if (state > widest / groups) config.complain("mamba_d_state: is wider than any model");
     const int64_t taps = config.whole_number_or("mamba_d_conv", widest, 4);
     if (taps != attention::rows_before + 1)
@@ -61,7 +62,7 @@ ModelSpec read_bamba(ConfigReader& config) {
     if (config.part("z_loss_coefficient").is_number() && config.part("z_loss_coefficient") != 0)
         config.complain(format_text(
             "z_loss_coefficient = {}: a loss of the logits' size is not served; it must be 0",
-            config.part("z_loss_coefficient").dump()));
+            shown(config.part("z_loss_coefficient").dump())));
     const MambaSpec mamba = read_mamba(config, spec);
     spec.names.final_norm = "model.final_layernorm";
     for (BlockSpec& block : spec.blocks) {
@@ -73,7 +74,8 @@ ModelSpec read_bamba(ConfigReader& config) {
     }
     const json attending = config.part("attn_layer_indices");
     if (!attending.is_null() && !attending.is_array())
-        config.complain(format_text("attn_layer_indices = {}: must be a list", attending.dump()));
+        config.complain(
+            format_text("attn_layer_indices = {}: must be a list", shown(attending.dump())));
     for (const json& block : attending.is_array() ? attending : json::array()) {
         if (block.is_number_unsigned() && block < spec.blocks.size())
             spec.blocks[block.get<size_t>()].mamba.reset();
@@ -81,7 +83,7 @@ ModelSpec read_bamba(ConfigReader& config) {
             config.complain(
                 format_text("attn_layer_indices: {}: must be the number of a layer, below "
                             "num_hidden_layers = {}",
-                            block.dump(), spec.blocks.size()));
+                            shown(block.dump()), spec.blocks.size()));
     }
     return spec;
 }

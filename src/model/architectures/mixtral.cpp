@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {
 
@@ -17,7 +18,7 @@ ModelSpec read_mixtral(ConfigReader& config) {
     experts.down = "w2";
     if (config.has("router_jitter_noise") && config.part("router_jitter_noise") != 0.0)
         config.complain(format_text("router_jitter_noise = {}: is not served; must be 0",
-                                    config.part("router_jitter_noise").dump()));
+                                    shown(config.part("router_jitter_noise").dump())));
     const std::optional<int64_t> window = read_window(config, std::nullopt);
     for (BlockSpec& block : spec.blocks) {
         block.attention.mask.window = window;

@@ -1,3 +1,4 @@
+#include "ringshard/base/shown.hpp"
 #include "windows.hpp"
 
 namespace ringshard::model {
@@ -28,7 +29,7 @@ ModelSpec read_olmo(ConfigReader& config) {
         config.complain(
             format_text("clip_qkv = {}: queries, keys and values that are clipped are not served; "
                         "it must be null",
-                        config.part("clip_qkv").dump()));
+                        shown(config.part("clip_qkv").dump())));
     return spec;
 }
 

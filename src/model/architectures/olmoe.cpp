@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ringshard/base/shown.hpp"
 #include "windows.hpp"
 
 namespace ringshard::model {
@@ -22,7 +23,7 @@ std::vector<bool> read_rotating_layers(ConfigReader& config, size_t num_blocks) 
         !std::all_of(given.begin(), given.end(), is_flag)) {
         config.complain(format_text(
             "no_rope_layers = {}: must be a list with 1 or 0 for each of num_hidden_layers = {}",
-            given.dump(), num_blocks));
+            shown(given.dump()), num_blocks));
         return rotates;
     }
     for (size_t block = 0; block < num_blocks; ++block) rotates[block] = given[block] == 1;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ringshard/base/shown.hpp"
 #include "windows.hpp"
 
 namespace ringshard::model {
@@ -21,12 +22,12 @@ std::vector<bool> read_kinds(ConfigReader& config, const char* field, size_t num
         are_special.push_back(kind == special);
         if (kind != special && kind != "full_attention")
             config.complain(format_text("{}: {}: must be \"full_attention\" or \"{}\"", field,
-                                        kind.dump(), special));
+                                        shown(kind.dump()), special));
     }
     if (are_special.size() != num_blocks)
         config.complain(
             format_text("{} = {}: must be a list with one entry for each of num_hidden_layers = {}",
-                        field, kinds.dump(), num_blocks));
+                        field, shown(kinds.dump()), num_blocks));
     are_special.resize(num_blocks, false);
     return are_special;
 }

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "ringshard/base/shown.hpp"
 
 // Models that hold a text model beside other parts (`...ForConditionalGeneration`). Without images
 // they compute as their text model does.
@@ -66,7 +67,7 @@ std::optional<json> text_fields(ConfigReader& config, const Wrapper& wrapper) {
     config.complain(
         format_text("text_config = {}: must be an object with the fields of the text model, which "
                     "alone is trained",
-                    given.dump()));
+                    shown(given.dump())));
     return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
@@ -20,7 +21,7 @@ bool is_evaluated(const config::Config& config) {
 
 void report(const char* what, const data::Prepared& prepared, const data::RowSettings& settings) {
     for (const std::string& warning : prepared.warnings)
-        std::cerr << "warning: " << warning << '\n';
+        std::cerr << "warning: " << shown_message(warning) << '\n';
     std::cout << what << ": " << prepared.plan_file.string() << '\n'
               << to_text(prepared.report, settings);
 }

@@ -6,6 +6,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
@@ -30,7 +31,8 @@ Expected<EvalPrompts> read_on_root(const config::Config& config, const HubCache&
     std::vector<std::string> warnings;
     auto prompts = data::read_prompts(file, *read.tools, warnings);
     if (!prompts) return prompts.failure();
-    for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
+    for (const std::string& warning : warnings)
+        std::cerr << "warning: " << shown_message(warning) << '\n';
     read.prompts = std::move(prompts).value();
     for (const data::Prompt& prompt : read.prompts)
         if (const int32_t largest = *std::ranges::max_element(prompt.tokens);

@@ -5,6 +5,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/hub_cache.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
 #include "run_adapters.hpp"
@@ -27,7 +28,7 @@ struct Source {
     }
     std::string link(const char* folder) const {
         return is_on_hub ? format_text("[{}](https://huggingface.co/{}{})", name, folder, name)
-                         : format_text("`{}`", name);
+                         : format_text("`{}`", with_escapes(name));
     }
     bool is_on_hub;
     std::string name;
@@ -57,7 +58,7 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
         "{}\n\n"
         "# {}\n\n"
         "{}{} after supervised fine-tuning",
-        is_adapter ? "peft" : "transformers", quoted(name), mark, name,
+        is_adapter ? "peft" : "transformers", quoted(name), mark, with_escapes(name),
         is_adapter ? "An adapter of " : "", model.link(""));
     card += data.name.empty() ? "" : format_text(" on {}", data.link("datasets/"));
     card += format_text(
@@ -77,7 +78,7 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
         const bool is_for_programs =
             setting.starts_with("the model's ") || setting.find("(hash") != std::string::npos;
         if (!value.empty() && !is_for_programs)
-            card += format_text("| {} | {} |\n", setting, value);
+            card += format_text("| {} | {} |\n", setting, with_escapes(value));
     }
     return card;
 }

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/data/choose_data.hpp"
 
 namespace ringshard::cli {
@@ -52,7 +53,8 @@ comm::Agreed<data::Rows> prepare_rows(const CommandContext& context, const HubCa
             prepared.value(), spec, context.settings.values.data.strict_length, warnings))
         return comm::found_by_all(*failure);
     if (context.world.is_root()) {
-        for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
+        for (const std::string& warning : warnings)
+            std::cerr << "warning: " << shown_message(warning) << '\n';
         std::cerr << title << ": " << prepared.value().plan_file.string() << '\n'
                   << to_text(prepared.value().report, agreed.value().rows);
     }
