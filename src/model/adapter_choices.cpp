@@ -9,21 +9,13 @@ namespace ringshard::model {
 
 namespace {
 
-std::vector<std::string> names_of(const std::vector<LinearLayer>& layers) {
-    std::vector<std::string> names;
-    for (const LinearLayer& layer : layers) names.push_back(layer.name);
-    return names;
-}
-
 template <class Value>
 std::optional<Failure> find_idle_pattern(const char* field, const Patterns<Value>& patterns,
                                          const std::vector<std::string>& adapted) {
     for (const auto& [pattern, value] : patterns) {
-        const std::regex expression = read_end_regex(pattern).value();
-        const auto concerns = [&](const std::string& layer) {
-            return std::regex_match(layer, expression);
-        };
-        if (std::ranges::none_of(adapted, concerns))
+        const auto found = names_that_match(field, pattern, Fit::end, adapted);
+        if (!found) return found.failure();
+        if (found.value().empty())
             return refuse(
                 format_text("{}: {} matches no layer that has an adapter; the nearest are {}",
                             field, pattern, nearest_names(pattern, adapted)));
@@ -46,8 +38,9 @@ std::optional<Failure> find_idle_exclusion(const LoraConfig& config,
     for (const std::string& excluded : config.exclude_modules) {
         LoraConfig one = config;
         one.exclude_modules = {excluded};
-        if (std::ranges::none_of(layers,
-                                 [&](const std::string& layer) { return is_excluded(one, layer); }))
+        const auto found = find_excluded(one, layers);
+        if (!found) return found.failure();
+        if (found.value().empty())
             return refuse(
                 format_text("exclude_modules = {}: matches no linear layer; the nearest are {}",
                             excluded, nearest_names(excluded, layers)));

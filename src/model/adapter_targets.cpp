@@ -15,7 +15,7 @@ namespace {
 
 // PEFT cannot load an expression that matches other modules: those around linear layers, and those
 // that have no adapter here.
-std::optional<Failure> check_expression(const std::regex& expression, const std::string& text,
+std::optional<Failure> check_expression(const std::string& expression,
                                         const std::vector<LinearLayer>& layers) {
     std::set<std::string> others;
     if (!layers.empty()) {
@@ -30,13 +30,14 @@ std::optional<Failure> check_expression(const std::regex& expression, const std:
         if (layer.in_block.starts_with("mlp."))
             others.insert(layer.name.substr(0, layer.name.rfind(layer.in_block)) + "mlp.act_fn");
     }
-    for (const std::string& other : others)
-        if (std::regex_match(other, expression))
-            return refuse(
-                format_text("lora_target_modules = {}: matches {}, which is no linear layer, and "
-                            "PEFT refuses that; name the layers, as .*\\.(q_proj|v_proj)",
-                            text, other));
-    return std::nullopt;
+    const auto found = names_that_match("lora_target_modules", expression, Fit::whole,
+                                        {others.begin(), others.end()});
+    if (!found) return found.failure();
+    if (found.value().empty()) return std::nullopt;
+    return refuse(
+        format_text("lora_target_modules = {}: matches {}, which is no linear layer, and "
+                    "PEFT refuses that; name the layers, as .*\\.(q_proj|v_proj)",
+                    expression, *found.value().begin()));
 }
 
 std::optional<Failure> check_target(const std::string& target,
@@ -94,14 +95,23 @@ bool is_plain_name(const std::string& text) {
            std::string::npos;
 }
 
-bool is_excluded(const LoraConfig& config, const std::string& layer) {
+Expected<std::set<std::string>> find_excluded(const LoraConfig& config,
+                                              const std::vector<std::string>& layers) {
     const std::vector<std::string>& excluded = config.exclude_modules;
-    if (config.exclusion_is_expression) {
-        const auto expression = read_regex(excluded.front());
-        return expression && std::regex_match(layer, *expression);
-    }
-    return std::ranges::any_of(excluded,
-                               [&](const std::string& end) { return is_end_of(end, layer); });
+    if (config.exclusion_is_expression)
+        return names_that_match("exclude_modules", excluded.front(), Fit::whole, layers);
+    std::set<std::string> found;
+    for (const std::string& layer : layers)
+        if (std::ranges::any_of(excluded,
+                                [&](const std::string& end) { return is_end_of(end, layer); }))
+            found.insert(layer);
+    return found;
+}
+
+std::vector<std::string> names_of(const std::vector<LinearLayer>& layers) {
+    std::vector<std::string> names;
+    for (const LinearLayer& layer : layers) names.push_back(layer.name);
+    return names;
 }
 
 std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
@@ -180,15 +190,14 @@ std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
 Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
                                                        const std::vector<LinearLayer>& layers) {
     if (config.target_modules.empty()) return std::vector<const LinearLayer*>();
-    std::optional<std::regex> expression;
+    std::set<std::string> named;
     const std::vector<std::string>& targets = config.target_modules;
+    const std::vector<std::string> names = names_of(layers);
     if (config.targets_are_expression) {
-        expression = read_regex(targets.front());
-        if (!expression)
-            return refuse(format_text(
-                "lora_target_modules = {}: is no regular expression (ECMAScript's syntax)",
-                targets.front()));
-        if (auto failure = check_expression(*expression, targets.front(), layers)) return *failure;
+        auto matching = names_that_match("lora_target_modules", targets.front(), Fit::whole, names);
+        if (!matching) return matching.failure();
+        named = std::move(matching).value();
+        if (auto failure = check_expression(targets.front(), layers)) return *failure;
         if (config.layers_to_transform && !config.layers_to_transform->empty())
             return refuse(format_text(
                 "layers_to_transform: lora_target_modules = {} is an expression, which chooses "
@@ -198,22 +207,19 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
         for (const std::string& target : targets)
             if (auto failure = check_target(target, layers)) return *failure;
     }
-    if (config.exclusion_is_expression && !read_regex(config.exclude_modules.front()))
-        return refuse(
-            format_text("exclude_modules = {}: is no regular expression (ECMAScript's syntax)",
-                        config.exclude_modules.front()));
+    const auto excluded = find_excluded(config, names);
+    if (!excluded) return excluded.failure();
     std::vector<const LinearLayer*> found;
     for (const LinearLayer& layer : layers) {
         const auto names_it = [&](const std::string& end) { return is_end_of(end, layer.name); };
-        const bool is_named = expression ? std::regex_match(layer.name, *expression)
-                                         : std::ranges::any_of(targets, names_it);
-        if (is_named && is_in_range(config, layer) && !is_excluded(config, layer.name) &&
+        const bool is_named = config.targets_are_expression
+                                  ? named.contains(layer.name)
+                                  : std::ranges::any_of(targets, names_it);
+        if (is_named && is_in_range(config, layer) && !excluded.value().contains(layer.name) &&
             !is_saved(layer.name, config.modules_to_save))
             found.push_back(&layer);
     }
     if (!found.empty()) return found;
-    std::vector<std::string> names;
-    for (const LinearLayer& layer : layers) names.push_back(layer.name);
     return refuse(format_text(
         "lora_target_modules = {}: matches no linear layer of the model{}; the nearest are {}",
         join(targets, ","),
@@ -225,13 +231,19 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
 
 std::optional<Failure> refuse_experts(const LoraConfig& config, const ModelParts& parts,
                                       bool is_all_linear) {
-    const auto expression = config.targets_are_expression
-                                ? read_regex(config.target_modules.front())
-                                : std::optional<std::regex>();
-    for (const std::string& module : other_products_of(parts)) {
+    const std::vector<std::string> modules = other_products_of(parts);
+    std::set<std::string> named;
+    if (config.targets_are_expression) {
+        auto matching = names_that_match("lora_target_modules", config.target_modules.front(),
+                                         Fit::whole, modules);
+        if (!matching) return matching.failure();
+        named = std::move(matching).value();
+    }
+    for (const std::string& module : modules) {
         const auto names_it = [&](const std::string& end) { return is_end_of(end, module); };
-        const bool is_target = expression ? std::regex_match(module, *expression)
-                                          : std::ranges::any_of(config.target_modules, names_it);
+        const bool is_target = config.targets_are_expression
+                                   ? named.contains(module)
+                                   : std::ranges::any_of(config.target_modules, names_it);
         if (is_target && !is_all_linear)
             return refuse(
                 format_text("lora_target_modules = {}: {} is a router or an expert, and adapters "

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,8 +39,11 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
 // themselves where some of them stay frozen.
 void let_biases_train(ModelSpec& spec, const std::set<std::string>& biases);
 
-// Returns true if exclude_modules names a layer.
-bool is_excluded(const LoraConfig& config, const std::string& layer);
+std::vector<std::string> names_of(const std::vector<LinearLayer>& layers);
+
+// Returns the layers that exclude_modules names.
+Expected<std::set<std::string>> find_excluded(const LoraConfig& config,
+                                              const std::vector<std::string>& layers);
 
 // Fails (78) where a setting names a router or an expert. all-linear stands for names of linear
 // layers, which may be those of layers in experts too.

@@ -26,9 +26,9 @@ Expected<Value> of_pattern(const char* field, const Patterns<Value>& patterns,
                            const std::string& layer, Value otherwise) {
     std::vector<std::pair<std::string, Value>> matching;
     for (const auto& [pattern, value] : patterns) {
-        const auto regex = read_end_regex(pattern);
-        if (!regex) return refuse(format_text("{}: {} is no regular expression", field, pattern));
-        if (std::regex_match(layer, *regex)) matching.emplace_back(pattern, value);
+        const auto found = names_that_match(field, pattern, Fit::end, {layer});
+        if (!found) return found.failure();
+        if (!found.value().empty()) matching.emplace_back(pattern, value);
     }
     if (matching.empty()) return otherwise;
     const auto& first = *std::ranges::min_element(matching);

@@ -70,27 +70,29 @@ std::vector<std::string> names_of_experts(const ModelSpec& spec, const ExpertsSp
 std::optional<Failure> name_matches(const ModelSpec& spec, const ExpertsSpec& experts,
                                     LoraConfig& config, const std::vector<LinearLayer>& layers) {
     const std::string text = config.target_modules.front();
-    const auto expression = read_regex(text);
-    if (!expression || is_plain_name(text)) return std::nullopt;
+    if (is_plain_name(text)) return std::nullopt;
+    const auto named = names_that_match("lora_target_modules", text, Fit::whole, names_of(layers));
+    if (!named) return named.failure();
     std::set<std::string> ends;
     std::vector<std::string> names;
     std::vector<std::string> others = names_of_experts(spec, experts);
     for (const LinearLayer& layer : layers) {
         if (!parameter_of(experts, layer.name).empty()) others.push_back(layer.name);
-        if (!std::regex_match(layer.name, *expression)) continue;
+        if (!named.value().contains(layer.name)) continue;
         ends.insert(end_of(layer.name));
         names.push_back(layer.name);
     }
-    for (const std::string& other : others)
-        if (std::regex_match(other, *expression))
-            return refuse(format_text(
-                "lora_target_modules = {}: matches {}, and PEFT takes its last name for the "
-                "experts or routers of all blocks; leave it out of the expression, or give a list "
-                "of ends of names: {},{},{} are the experts, {} is the router",
-                text, other, experts.gate, experts.up, experts.down, router_end));
+    const auto wrong = names_that_match("lora_target_modules", text, Fit::whole, others);
+    if (!wrong) return wrong.failure();
+    if (!wrong.value().empty())
+        return refuse(format_text(
+            "lora_target_modules = {}: matches {}, and PEFT takes its last name for the experts or "
+            "routers of all blocks; leave it out of the expression, or give a list of ends of "
+            "names: {},{},{} are the experts, {} is the router",
+            text, *wrong.value().begin(), experts.gate, experts.up, experts.down, router_end));
     if (names.empty()) return std::nullopt;
     const bool are_all = std::ranges::all_of(layers, [&](const LinearLayer& layer) {
-        return !ends.contains(end_of(layer.name)) || std::regex_match(layer.name, *expression);
+        return !ends.contains(end_of(layer.name)) || named.value().contains(layer.name);
     });
     if (are_all) names.assign(ends.begin(), ends.end());
     config.target_modules = std::move(names);

@@ -19,15 +19,8 @@ Failure refuse_value(const std::string& setting, const std::string& value,
 
 Expected<std::set<std::string>> matches(const std::string& setting, const std::string& expression,
                                         const std::vector<std::string>& names) {
-    const auto regex = read_regex(expression);
-    if (!regex)
-        return refuse_value(
-            setting, expression,
-            "is no regular expression (ECMAScript's syntax, as model\\.layers\\.[0-3]\\.)");
-    std::set<std::string> found;
-    for (const std::string& name : names)
-        if (std::regex_search(name, *regex)) found.insert(name);
-    if (found.empty())
+    auto found = names_that_match(setting, expression, Fit::any_part, names);
+    if (found && found.value().empty())
         return refuse_value(
             setting, expression,
             format_text(

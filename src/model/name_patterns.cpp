@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "ringshard/base/python_regex.hpp"
+#include "ringshard/base/regex.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -22,18 +25,50 @@ size_t longest_common_part(const std::string& a, const std::string& b) {
     return longest;
 }
 
-}  // namespace
-
-std::optional<std::regex> read_regex(const std::string& text) {
-    try {
-        return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error&) {
-        return std::nullopt;
-    }
+Expected<CompiledRegex> compile(const std::string& expression, Fit fit) {
+    const auto translated = from_python_regex(expression);
+    if (!translated) return translated.failure();
+    // As PEFT reads rank_pattern and alpha_pattern.
+    const std::string& text = translated.value();
+    constexpr uint32_t most_steps = 1'000'000;
+    return CompiledRegex::compile(fit == Fit::end ? format_text("(.*\\.)?({})$", text) : text,
+                                  {.steps = most_steps});
 }
 
-std::optional<std::regex> read_end_regex(const std::string& text) {
-    return read_regex(format_text("(.*\\.)?({})", text));
+Expected<bool> matches(const CompiledRegex& regex, Fit fit, const std::string& name) {
+    CompiledRegex::Search search(regex, name);
+    if (fit != Fit::any_part) return search.matches_whole();
+    const auto found = search.find(0);
+    if (!found) return found.failure();
+    return found.value().has_value();
+}
+
+}  // namespace
+
+Expected<std::set<std::string>> names_that_match(const std::string& setting,
+                                                 const std::string& expression, Fit fit,
+                                                 const std::vector<std::string>& names) {
+    const auto refuse = [&](const std::string& why) {
+        return Failure{ExitCode::settings,
+                       format_text("{} = {}: {}", setting, shown(expression), why)};
+    };
+    const auto regex = compile(expression, fit);
+    if (!regex)
+        return refuse(
+            format_text("is no regular expression in the syntax of Python's re, as "
+                        "model\\.layers\\.[0-3]\\.: {}",
+                        regex.failure().message));
+    std::set<std::string> found;
+    for (const std::string& name : names) {
+        const auto is_match = matches(regex.value(), fit, name);
+        if (!is_match)
+            return refuse(
+                format_text("takes too many steps on the name {} ({}); write it without "
+                            "a repetition within a repetition, as (a+)+",
+                            name, is_match.failure().message));
+        if (is_match.value()) found.insert(name);
+    }
+    return found;
 }
 
 std::string nearest_names(std::string expression, std::vector<std::string> names) {

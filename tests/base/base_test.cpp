@@ -17,7 +17,10 @@
 #include "ringshard/base/expected.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/python_regex.hpp"
+#include "ringshard/base/regex.hpp"
 #include "ringshard/base/shared_file.hpp"
+#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/utf8.hpp"
 
@@ -197,4 +200,102 @@ BOOST_AUTO_TEST_CASE(files_of_other_processes_are_waited_for) {
     BOOST_TEST(opened.value().read_to_end().value() == "made");
     maker.join();
     std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(expressions_mean_what_they_mean_to_python) {
+    // What re.fullmatch (w) and re.search (s) of Python 3.11 say to each name; e: an error there.
+    const std::vector<std::string> names{"model.layers.0.mlp.down_proj",
+                                         "model.layers.1.self_attn.q_proj",
+                                         "model.layers.0.self_attn.k_proj", "a]"};
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {R"x(.*\.(q_proj|v_proj))x", "-w--"},
+        {R"x(model\.layers\.[0-3]\..*)x", "www-"},
+        {R"x(model.layers.0.mlp)x", "s---"},
+        {R"x((?i).*Q_PROJ)x", "-w--"},
+        {R"x((?i:MODEL).*)x", "www-"},
+        {R"x(.*self_attn.*(?<!k_proj)$)x", "-w--"},
+        {R"x((?P<a>mo)del.*(?P=a)?.*)x", "www-"},
+        {R"x(model\.layers\.\d{1,2}\.mlp\.down_proj)x", "w---"},
+        {R"x(model\.layers\.\d{,2}\.mlp\.down_proj)x", "w---"},
+        {R"x(model\.layers\.0{,}\.mlp\.down_proj)x", "w---"},
+        {R"x(a{,x})x", "----"},
+        {R"x([]a-z.0-9_]+)x", "wwww"},
+        {R"x([^]]+)x", "wwws"},
+        {R"x([[:alpha:]]+)x", "---w"},
+        {R"x([a&&b]+)x", "ssss"},
+        {R"x(\Amodel.*\Z)x", "www-"},
+        {R"x(model.*$)x", "www-"},
+        {R"x(\Qmodel\E.*)x", "e"},
+        {R"x((?R)?model.*)x", "e"},
+        {R"x((?&x))x", "e"},
+        {R"x((*FAIL)|model.*)x", "e"},
+        {R"x(model\K.*)x", "e"},
+        {R"x(\h*model.*)x", "e"},
+        {R"x(model(?#note).*)x", "www-"},
+        {R"x((?>model).*)x", "www-"},
+        {R"x((?x) model .*)x", "www-"},
+        {R"x(x(?i)model)x", "e"},
+        {R"x((?:a|model)\..*_proj\b)x", "www-"},
+        {R"x((model|a)(\.layers)\.0.*\1?)x", "w-w-"},
+        {R"x(q_proj()x", "e"},
+        {R"x(layers[)x", "e"},
+        {R"x(*)x", "e"},
+        {R"x(a**)x", "e"},
+        {R"x(a++)x", "ssss"},
+        {R"x((?<=a+)b)x", "e"},
+        {R"x(\1)x", "e"},
+        {R"x(model\.layers\.(?!1\b)\d+\..*)x", "w-w-"},
+        {R"x([\w.]+)x", "wwws"},
+        {R"x(\x6dodel.*)x", "www-"},
+        {R"x(model\\)x", "----"},
+        {R"x(\)x", "e"},
+        {R"x((?-i:model).*)x", "www-"},
+        {R"x((?s).*)x", "wwww"},
+        {R"x(\uFFFF)x", "----"},
+        {R"x([\b])x", "----"},
+        {R"x((?a)model.*)x", "www-"},
+        {R"x([\d.a-z_]*)x", "wwws"},
+        {R"x(mod\el)x", "e"},
+    };
+    for (const auto& [pattern, expected] : cases) {
+        const auto translated = from_python_regex(pattern);
+        const auto regex = translated ? CompiledRegex::compile(translated.value(), {})
+                                      : Expected<CompiledRegex>(translated.failure());
+        std::string found = regex ? "" : "e";
+        for (size_t i = 0; i < names.size() && regex; ++i) {
+            CompiledRegex::Search search(regex.value(), names[i]);
+            found += search.matches_whole().value()       ? 'w'
+                     : search.find(0).value().has_value() ? 's'
+                                                          : '-';
+        }
+        BOOST_TEST(found == expected, pattern << ": " << found << " in place of " << expected);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(hostile_expressions_end) {
+    const std::string name = "model.layers.0.self_attn.q_proj";
+    const auto outcome = [&](const std::string& pattern) -> std::string {
+        const auto regex = CompiledRegex::compile(pattern, {.steps = 1'000'000});
+        if (!regex) return regex.failure().message;
+        const auto found = CompiledRegex::Search(regex.value(), name).matches_whole();
+        return !found ? found.failure().message : found.value() ? "yes" : "no";
+    };
+    BOOST_TEST(outcome("([a-z._0-9]+)+!").find("limit exceeded") != std::string::npos);
+    BOOST_TEST(outcome("(.*)*(.*)*(.*)*!").find("limit exceeded") != std::string::npos);
+    const std::string deep = std::string(50'000, '(') + "q_proj" + std::string(50'000, ')');
+    BOOST_TEST(outcome(deep).find("nested") != std::string::npos, outcome(deep));
+    BOOST_TEST(outcome(".*q_proj") == "yes");
+}
+
+BOOST_AUTO_TEST_CASE(values_in_messages) {
+    BOOST_TEST(shown("a\x1b[31mb\nc\td\x7f") == "a\\x1b[31mb\\nc\\td\\x7f");
+    BOOST_TEST(shown("\xc2\x9b"
+                     "2J naïve") ==
+               "\\x9b"
+               "2J naïve");
+    BOOST_TEST(shown(std::string(200, 'x')) == std::string(200, 'x'));
+    BOOST_TEST(shown(std::string(1'000'000, 'x')) == std::string(200, 'x') + "... (1000000 bytes)");
+    BOOST_TEST(shown_message("one\n  two\x1b[0m") == "one\n  two\\x1b[0m");
+    const std::string line = shown_message("begin " + std::string(100'000, 'x') + " end");
+    BOOST_TEST((line.size() < 5000 && line.starts_with("begin ") && line.ends_with(" end")));
 }

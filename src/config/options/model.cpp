@@ -51,7 +51,7 @@ void add_model_options(OptionTable& table) {
         .shapes_loss_if_set();
     group
         .serve("freeze", &ModelSettings::freeze,
-               "Regular expression (ECMAScript); tensors in whose Hugging Face name it is found "
+               "Regular expression of Python; tensors in whose Hugging Face name it is found "
                "are not trained, as layers[.][0-3][.] or embed_tokens or norm.")
         .shapes_loss_if_set();
     group

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ringshard/base/shown.hpp"
 #include "windows.hpp"
 
 namespace ringshard::model {
@@ -37,7 +38,7 @@ int64_t read_first_sparse(ConfigReader& config, size_t num_blocks) {
         config.complain(format_text(
             "mlp_layer_types = {}: must name \"dense\" for the first layers and \"sparse\" for "
             "the others, {} in all",
-            types.dump(), num_blocks));
+            shown(types.dump()), num_blocks));
     return first - names.begin();
 }
 

@@ -22,7 +22,7 @@ ModelSpec read_olmoe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
     if (config.has("clip_qkv"))
         config.complain(format_text("clip_qkv = {}: is not served; must be null",
-                                    config.part("clip_qkv").dump()));
+                                    shown(config.part("clip_qkv").dump())));
     read_olmo_experts(
         config, spec,
         {.count = 64, .per_token = 8, .intermediate_name = "intermediate_size", .aux_loss = 0.01});

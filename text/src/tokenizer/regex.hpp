@@ -1,12 +1,11 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "passage.hpp"
-#include "ringshard/base/expected.hpp"
+#include "ringshard/base/regex.hpp"
 
 namespace ringshard::text {
 
@@ -20,8 +19,10 @@ public:
     void find(std::string_view text, std::vector<Cut>& matches) const;
 
 private:
-    struct Code;
-    std::shared_ptr<const Code> code_;
+    Regex(std::string pattern, CompiledRegex compiled)
+        : pattern_(std::move(pattern)), compiled_(std::move(compiled)) {}
+    std::string pattern_;
+    CompiledRegex compiled_;
 };
 
 // Translates a pattern to PCRE2, with character classes expanded to the ranges of the `tokenizers`
