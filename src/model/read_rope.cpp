@@ -1,4 +1,5 @@
 #include "read_rope.hpp"
+#include "ringshard/base/shown.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -46,19 +47,22 @@ const Kind* find_kind(ConfigReader& rope) {
     rope.complain(
         format_text("{} = {}: this program serves the positions \"default\", \"linear\", "
                     "\"llama3\", \"yarn\" and \"longrope\"",
-                    key, type.dump()));
+                    key, shown(type.dump())));
     return nullptr;
 }
 
-void read_rotated_part(ConfigReader& config, const char* name, const RopeForm& form,
-                       RopeSpec& spec) {
-    spec.rotated_part = config.number_above_0(name, spec.rotated_part);
-    if (form.may_be_partial && spec.rotated_width(form.head_dim) % 2 != 0)
+// Checks the part that applies, whose field is `name` of the reader.
+void check_rotated_part(ConfigReader& config, const char* name, const RopeForm& form,
+                        const RopeSpec& spec) {
+    const int64_t width = spec.rotated_width(form.head_dim);
+    const bool serves_odd = form.rotates_pairs && form.head_dim % 2 == 0 &&
+                            spec.kind != RopeKind::yarn && spec.kind != RopeKind::longrope;
+    if (form.may_be_partial && width % 2 != 0 && !serves_odd)
         config.complain(format_text(
             "{} = {}: {} elements of a head would rotate, and they must be even in number", name,
-            spec.rotated_part, spec.rotated_width(form.head_dim)));
+            spec.rotated_part, width));
     if (spec.rotated_part == 1 || (form.may_be_partial && spec.rotated_part < 1)) return;
-    config.complain(format_text("{} = {}{}", name, config.part(name).dump(),
+    config.complain(format_text("{} = {}{}", name, shown(config.part(name).dump()),
                                 form.may_be_partial
                                     ? ": must be at most 1"
                                     : ": whole heads rotate in this architecture; set it to 1"));
@@ -78,7 +82,7 @@ void check_keys(ConfigReader& rope, const RopeForm& form, const Kind& kind) {
                 format_text("{}: positions that differ from layer to layer are not served", key));
         rope.complain(format_text(
             "{} = {}: rope_type \"{}\" does not use it, in transformers neither; remove it", key,
-            value.dump(), kind.name));
+            shown(value.dump()), kind.name));
     }
 }
 
@@ -153,7 +157,7 @@ RopeSpec plain_rope(ConfigReader& config, const RopeForm& form) {
     spec.is_interleaved = form.is_interleaved;
     spec.rotated_part = form.rotated_part;
     spec.theta = config.number_above_0(form.theta_name, form.theta);
-    read_rotated_part(config, form.part_name, form, spec);
+    spec.rotated_part = config.number_above_0(form.part_name, spec.rotated_part);
     return spec;
 }
 
@@ -166,12 +170,14 @@ bool stretches_theta(const ConfigReader& rope) {
 // Reads an object of positions.
 void read_positions(ConfigReader& config, const std::string& name, const json& content,
                     const RopeForm& form, bool is_of_layers, RopeSpec& spec) {
-    if (content.is_null()) return;
+    if (content.is_null()) return check_rotated_part(config, form.part_name, form, spec);
     if (!content.is_object())
-        return config.complain(format_text("{} = {}: must be an object", name, content.dump()));
+        return config.complain(
+            format_text("{} = {}: must be an object", name, shown(content.dump())));
     ConfigReader rope(config.file(), content, name + ": ");
     spec.theta = rope.number_above_0("rope_theta", spec.theta);
-    read_rotated_part(rope, "partial_rotary_factor", form, spec);
+    const bool has_part = rope.has("partial_rotary_factor");
+    spec.rotated_part = rope.number_above_0("partial_rotary_factor", spec.rotated_part);
     if (form.knows_alpha && stretches_theta(rope)) {
         const auto width = static_cast<double>(form.head_dim);
         spec.theta *= std::pow(rope.number_above_0("alpha"), width / (width - 2));
@@ -185,6 +191,8 @@ void read_positions(ConfigReader& config, const std::string& name, const json& c
                                                   most_positions, form.original_positions);
         if (spec.kind != RopeKind::plain) read_scaling(rope, form, original, spec);
     }
+    check_rotated_part(has_part ? rope : config,
+                       has_part ? "partial_rotary_factor" : form.part_name, form, spec);
     config.complain(rope);
 }
 
@@ -231,7 +239,7 @@ std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& 
         part("full_attention", full, of_full);
         part("sliding_attention", sliding, of_sliding);
     } else if (!both.is_null()) {
-        config.complain(format_text("rope_parameters = {}: must be an object", both.dump()));
+        config.complain(format_text("rope_parameters = {}: must be an object", shown(both.dump())));
     }
     return {of_full, of_sliding};
 }

@@ -17,6 +17,8 @@ struct RopeForm {
     const char* theta_name = "rope_theta";
     const char* part_name = "partial_rotary_factor";  // outside of the RoPE object
     bool may_be_partial = false;
+    // Of an odd number of elements, one more rotates: the frequencies are those of the odd number.
+    bool rotates_pairs = false;
     double rotated_part = 1.0;
     bool is_interleaved = false;
     bool knows_alpha = false;  // "dynamic" with an alpha scales theta

@@ -5,10 +5,10 @@ namespace ringshard::model {
 // Experts beside an MLP in all blocks but the first ones. Files may hold blocks behind the last
 // one, which predict further tokens.
 ModelSpec read_glm4_moe(ConfigReader& config) {
-    ModelSpec spec =
-        read_plain_model(config, {.key_heads = 8,
-                                  .norm = {.epsilon = 1e-5},
-                                  .rope = {.may_be_partial = true, .rotated_part = 0.5}});
+    ModelSpec spec = read_plain_model(
+        config, {.key_heads = 8,
+                 .norm = {.epsilon = 1e-5},
+                 .rope = {.may_be_partial = true, .rotates_pairs = true, .rotated_part = 0.5}});
     read_attention_bias(config, spec, {.has_out = false});
     const bool norms_heads = config.boolean("use_qk_norm", false);
     const ExpertsSpec experts = read_grouped_experts(config, spec, {.count = 128, .per_token = 8});

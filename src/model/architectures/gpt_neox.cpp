@@ -28,6 +28,7 @@ ModelSpec read_gpt_neox(ConfigReader& config) {
                                   .rope = {.theta_name = "rotary_emb_base",
                                            .part_name = "rotary_pct",
                                            .may_be_partial = true,
+                                           .rotates_pairs = true,
                                            .rotated_part = 0.25}});
     check_heads(config, spec);
     spec.names = {.embedding = "gpt_neox.embed_in",

@@ -164,6 +164,14 @@ CONFIGS = {
     "gpt_neox": sizes(model_type="gpt_neox", num_key_value_heads=4, rope_parameters=rope(partial_rotary_factor=0.5)),
     "gpt_neox-serial": sizes(model_type="gpt_neox", num_key_value_heads=4, rope_parameters=rope(partial_rotary_factor=0.25),
                              use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True),
+    # Of an odd number of elements, one more rotates.
+    "gpt_neox-odd": {**sizes(model_type="gpt_neox", num_attention_heads=2, num_key_value_heads=2,
+                             rope_parameters=rope(partial_rotary_factor=0.25)), "hidden_size": 24},
+    "glm4_moe-odd": sizes(model_type="glm4_moe", head_dim=2, rope_parameters=rope(partial_rotary_factor=0.5), first_k_dense_replace=0,
+                          n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16),
+    # An odd number only by the part that rope_parameters replaces.
+    "qwen3_next-part": sizes(model_type="qwen3_next", num_experts=0, full_attention_interval=2,
+                             **{**DELTA, "head_dim": 12, "rope_parameters": rope(partial_rotary_factor=0.5)}),
     "olmo": sizes(model_type="olmo", rope_parameters=rope()),
     "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
 }
