@@ -213,6 +213,19 @@ BOOST_AUTO_TEST_CASE(hostile_templates_end_with_a_failure) {
     ends(loop + loop + "{% endfor %}{% endfor %}", "steps");
     ends(loop + "{{ 'x' * 1000 }}{% endfor %}", "puts out more than");
     ends("{{ 'x' * 10 ** 12 }}", "would make a value");
+    ends("{% set s = 'x' * 500000 %}" + loop + "{% set t = s ~ s %}{% endfor %}",
+         "makes more than");
+    ends(
+        "{% set s = 'x' * 900000 %}{% macro f(n) %}{{ s }}{{ f(n - 1) if n > 0 }}{% endmacro %}"
+        "{{ f(100) }}",
+        "puts out more than");
+    ends(
+        [] {
+            std::string text = "{% set s = 'x' * 900000 %}{{ ''";
+            for (int i = 0; i < 1000; ++i) text += " ~ s";
+            return text + " }}";
+        }(),
+        "puts out more than");
     ends("{% set n = namespace(x='x') %}" + loop + "{% set n.x = n.x + n.x %}{% endfor %}",
          "holds more");
     ends("{% set n = namespace(x=[]) %}" + loop + "{% set n.x = [n.x] %}{% endfor %}{{ n.x }}",

@@ -52,6 +52,25 @@ ByteRange span_of(const Generated& block, std::string_view text) {
             block.begin + byte_of_code_point(rest, there) + (block.code_points - there)};
 }
 
+size_t bytes_of(const Value& value) {
+    size_t bytes = 0;
+    if (const auto* text = value.string()) bytes += text->size();
+    if (const auto* list = value.list())
+        for (const Value& item : *list) bytes += bytes_of(item);
+    if (const auto* object = value.object())
+        for (const auto& [name, member] : *object) bytes += name.size() + bytes_of(member);
+    return bytes;
+}
+
+RunLimits limits_for(const TemplateLimits& limits, const Conversation& conversation) {
+    constexpr size_t copies = 8;
+    size_t bytes = 0;
+    for (const Value& message : conversation.messages) bytes += bytes_of(message);
+    for (const Value* value : {conversation.tools, conversation.documents})
+        if (value != nullptr) bytes += bytes_of(*value);
+    return {limits.steps, limits.output_bytes + copies * bytes, limits.held_bytes + copies * bytes};
+}
+
 Rendered render_with(Run& run, const ChatTemplate& chat_template,
                      const Conversation& conversation) {
     const bool continues = !conversation.continued_field.empty();
@@ -94,7 +113,7 @@ Expected<ChatTemplate> ChatTemplate::parse(std::string source, std::string name,
 }
 
 Expected<Rendered> ChatTemplate::render(const Conversation& conversation) const {
-    Run run(*program_, {limits_.steps, limits_.output_bytes, limits_.held_bytes});
+    Run run(*program_, limits_for(limits_, conversation));
     run.clock = clock_ ? clock_ : local_time;
     try {
         return render_with(run, *this, conversation);

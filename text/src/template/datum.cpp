@@ -98,8 +98,12 @@ void Heap::bury(Object* object) {
     burying_ = false;
 }
 
-void Heap::fail_for_memory() {
+void Heap::fail_for_memory() const {
     fail("the template holds more than {} at a time", human_bytes(static_cast<double>(max_bytes_)));
+}
+
+void Heap::fail_for_work() const {
+    fail("the template makes more than {} of values", human_bytes(static_cast<double>(max_made_)));
 }
 
 const char* kind_name(Kind kind) {

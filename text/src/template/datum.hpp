@@ -237,7 +237,8 @@ struct Iterator : Object {
 
 class Heap {
 public:
-    explicit Heap(size_t max_bytes) : max_bytes_(max_bytes) {}
+    // `max_made`: of all values, `max_bytes`: of those at a time.
+    Heap(size_t max_bytes, uint64_t max_made) : max_bytes_(max_bytes), max_made_(max_made) {}
     ~Heap();
     Heap(const Heap&) = delete;
     Heap& operator=(const Heap&) = delete;
@@ -254,7 +255,9 @@ public:
     void watch(Object& object);
     void charge(size_t bytes) {
         used_ += bytes;
+        made_ += bytes;
         if (used_ > max_bytes_) fail_for_memory();
+        if (made_ > max_made_) fail_for_work();
     }
     void discharge(size_t bytes) { used_ -= bytes; }
     // Frees an object without recursion, however deep the nesting.
@@ -262,9 +265,12 @@ public:
     void forget(Object& object);
 
 private:
-    [[noreturn]] void fail_for_memory();
+    [[noreturn]] void fail_for_memory() const;
+    [[noreturn]] void fail_for_work() const;
     size_t max_bytes_;
+    uint64_t max_made_;
     size_t used_ = 0;
+    uint64_t made_ = 0;
     Object* dead_ = nullptr;
     bool burying_ = false;
     Object* mutables_ = nullptr;

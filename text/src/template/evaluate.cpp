@@ -240,13 +240,19 @@ Datum Joined::evaluate(Run& run) const {
         return run.heap.text(std::move(text)).as_markup();
     }
     std::string text;
-    for (const auto& part : parts) append_text(text, part->evaluate(run));
+    for (const auto& part : parts) {
+        append_text(text, part->evaluate(run));
+        run.check_size(text.size(), 1);
+    }
     return run.heap.text(std::move(text));
 }
 
 void Joined::print(Run& run, std::string& out) const {
     if (calls || run.escapes) return Expression::print(run, out);
-    for (const auto& part : parts) part->print(run, out);
+    for (const auto& part : parts) {
+        part->print(run, out);
+        run.check_output(out.size());
+    }
 }
 
 void Joined::each_child(const std::function<void(Expression&)>& visit) {

@@ -8,12 +8,18 @@ namespace ringshard::text::jinja {
 
 namespace {
 
+// Copying so many bytes takes about as long as a step.
+constexpr uint64_t bytes_for_a_step = 64;
+
 const char* stack_pointer() { return static_cast<const char*>(__builtin_frame_address(0)); }
 
 }  // namespace
 
 Run::Run(const Program& what, const RunLimits& limits)
-    : heap(limits.max_held_bytes), program(what), limits_(limits), stack_(stack_pointer()) {
+    : heap(limits.max_held_bytes, bytes_for_a_step * limits.max_steps),
+      program(what),
+      limits_(limits),
+      stack_(stack_pointer()) {
     outside_.reserve(program.outside_names.size());
     for (const std::string& name : program.outside_names) outside_.push_back(global(*this, name));
 }

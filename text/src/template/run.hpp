@@ -58,8 +58,9 @@ public:
     void check_stack() const;
     // Call before creating an object of that size.
     void check_size(uint64_t count, size_t bytes_each) const;
+    // `bytes`: of the output that is being made; that around it counts, too.
     void check_output(size_t bytes) const {
-        if (bytes > limits_.max_output_bytes) fail_for_output();
+        if (bytes + around_ > limits_.max_output_bytes) fail_for_output();
     }
 
     Datum& at(const Place& place) {
@@ -75,7 +76,10 @@ public:
     std::string caught(const Act& act) {
         std::string text;
         std::string* const before = std::exchange(out, &text);
+        const size_t size_before = before->size();
+        around_ += size_before;
         act();
+        around_ -= size_before;
         out = before;
         return text;
     }
@@ -94,6 +98,7 @@ private:
     [[noreturn]] void fail_for_output() const;
     RunLimits limits_;
     uint64_t steps_ = 0;
+    size_t around_ = 0;  // bytes of unfinished output around the present one
     std::vector<Datum> outside_;
     std::string whole_;
     std::vector<Generated> generated_;

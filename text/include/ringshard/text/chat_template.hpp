@@ -47,12 +47,13 @@ struct Rendered {
     std::vector<ByteRange> assistant;
 };
 
-// Limits of a rendering; a template that exceeds one fails.
+// Limits of a rendering; a template that exceeds one fails. Output and held values may have eight
+// times the bytes of the conversation besides, since rows may be long.
 struct TemplateLimits {
     size_t source_bytes = size_t{1} << 20;
-    uint64_t steps = 200'000'000;
-    size_t output_bytes = size_t{256} << 20;
-    size_t held_bytes = size_t{1} << 30;
+    uint64_t steps = 100'000'000;  // and so many times 64 bytes of values in all
+    size_t output_bytes = size_t{64} << 20;
+    size_t held_bytes = size_t{64} << 20;  // at a time
 };
 
 // A chat template in Jinja, which renders like transformers' apply_chat_template. Threads may share
