@@ -189,11 +189,18 @@ Expected<TextTools::Conversation> TextTools::conversation_of(const Chat& chat) c
                        "the tokenizer has no chat template; name one with "
                        "chat_template_path"};
     auto variables = std::make_unique<Value::Object>(variables_);
+    const Value* documents = nullptr;
     if (const Value::Object* more = chat.variables.object())
-        variables->insert(variables->end(), more->begin(), more->end());
+        for (const auto& [name, value] : *more) {
+            if (name == "documents")
+                documents = &value;
+            else
+                variables->emplace_back(name, value);
+        }
     const bool has_tools = chat.tools.list() != nullptr;
     const text::Conversation content{.messages = *chat.messages.list(),
                                      .tools = has_tools ? &chat.tools : nullptr,
+                                     .documents = documents,
                                      .variables = variables.get(),
                                      .add_generation_prompt = chat.adds_generation_prompt,
                                      .continued_field = chat.continued_field};

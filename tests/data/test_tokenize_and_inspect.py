@@ -36,6 +36,17 @@ class Tokenize(TrainerTest):
             self.assertEqual(answer["ids"], line["ids"])
             self.assertEqual(answer.get("assistant_masks"), line["assistant_masks"])
 
+    def test_documents_reach_the_template(self):
+        with tempfile.TemporaryDirectory() as folder:
+            template = pathlib.Path(folder) / "documents.jinja"
+            template.write_text("{% for d in documents %}[{{ d.title }}: {{ d.text }}]{% endfor %}{{ messages[0].content }}{{ other }}")
+            line = {"messages": [{"role": "user", "content": "a"}]}
+            some = {"documents": [{"title": "One", "text": "ring"}, {"title": "Two", "text": "rings"}], "other": "b"}
+            _, answers = self.answers(MODEL, [{**line, "chat_template_kwargs": some}, {**line, "chat_template_kwargs": {"documents": None}},
+                                              {**line, "chat_template_kwargs": {"documents": ["x"]}}], "--chat_template_path", str(template))
+            self.assertEqual(answers[0]["rendered"], "[One: ring][Two: rings]ab")
+            self.assertIn("'documents' holds text, but it is a list of objects", answers[2]["error"])
+
     def test_text_there_and_back(self):
         code, answers = self.answers(MODEL, [{"text": "Zwölf Boxkämpfer <|im_end|>\n"}, {"ids": [1, 2, 3]}, {"other": 1}])
         self.assertEqual(code, 65)

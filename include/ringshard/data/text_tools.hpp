@@ -36,9 +36,10 @@ public:
     const Adopted& adopted() const { return adopted_; }
 
     struct Chat {
-        text::Value messages{};   // a list of objects
-        text::Value tools{};      // a list or null
-        text::Value variables{};  // an object or null: more variables for the template
+        text::Value messages{};  // a list of objects
+        text::Value tools{};     // a list or null
+        // An object or null: more variables for the template, and its documents.
+        text::Value variables{};
         bool adds_generation_prompt = false;
         std::string continued_field{};  // field of the last message that the rendering ends with
 
