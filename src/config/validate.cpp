@@ -25,6 +25,11 @@ public:
                 {"packing", "max_length"},
                 "packing needs max_length, the length of a packed row: a whole number above 0; or "
                 "packing false");
+        if (data.eval_packing.value_or(false) && !data.max_length && !data.skip_prepare_dataset)
+            complain(
+                {"eval_packing", "max_length"},
+                "eval_packing needs max_length, the length of a packed row: a whole number above "
+                "0; or eval_packing false");
         if (data.padding_free && !data.packing && data.max_length)
             complain({"padding_free", "max_length"},
                      "padding_free without packing needs max_length null, since rows are not cut");

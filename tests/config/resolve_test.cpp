@@ -223,6 +223,11 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
     BOOST_TEST(says(problem({"--packing", "--max_length", "null"}), "packing needs max_length"));
     BOOST_TEST(says(problem({"--packing", "--max_length", "none"}), "a whole number above 0"));
     BOOST_TEST(says(problem({"--padding_free"}), "max_length null"));
+    BOOST_TEST(
+        says(problem({"--eval_packing", "--max_length", "null"}), "eval_packing needs max_length"));
+    BOOST_TEST(
+        says(problem({"--seed", "\x1b[31m" + std::string(100'000, 'x')}), "seed = \\x1b[31mxxx"));
+    BOOST_TEST(problem({"--seed", std::string(100'000, 'x')}).message.size() < 1000U);
     BOOST_TEST(resolve({"--padding_free", "--max_length", "null"}).problems.empty());
     BOOST_TEST(says(problem({"--load_best_model_at_end"}), "eval_strategy"));
     BOOST_TEST(says(problem({"--profile", "zero3", "--offload_param_device", "nvme"}),
