@@ -148,19 +148,45 @@ std::optional<Failure> make_templates(const config::DataSettings& data,
     return std::nullopt;
 }
 
-// Gives the setting's column_map to every source without its own.
+// Reads the names of the settings, which are those of sources without names of their own.
+Expected<RowMapping> read_mapping(const config::DataSettings& data) {
+    RowMapping mapping{.role_key = data.role_key, .content_key = data.content_key};
+    const auto read = [](const char* setting, const std::string& json) -> Expected<Value> {
+        auto value = text::read_json(json);
+        if (value) return value;
+        return Failure{ExitCode::settings,
+                       format_text("{}: is no JSON: {}", setting, value.failure().message)};
+    };
+    if (!data.column_map.empty()) {
+        const auto value = read("column_map", data.column_map);
+        if (!value) return value.failure();
+        auto map = read_column_map(value.value(), "column_map", data.dataset_text_field);
+        if (!map) return map.failure();
+        mapping.column_map = std::move(map).value();
+    }
+    if (!data.roles.empty()) {
+        const auto value = read("roles", data.roles);
+        if (!value) return value.failure();
+        auto roles = read_roles(value.value(), "roles");
+        if (!roles) return roles.failure();
+        mapping.roles = std::move(roles).value();
+    }
+    return mapping;
+}
+
+// Gives the names, row_template and template_variables to every source without its own.
 std::optional<Failure> map_columns(const config::DataSettings& data, const FormatSettings& format,
                                    std::vector<Source>& sources) {
     if (auto failure = make_templates(data, format, sources)) return failure;
-    if (data.column_map.empty()) return std::nullopt;
-    const auto value = text::read_json(data.column_map);
-    if (!value)
-        return Failure{ExitCode::settings,
-                       format_text("column_map: is no JSON: {}", value.failure().message)};
-    const auto map = read_column_map(value.value(), "column_map", data.dataset_text_field);
-    if (!map) return map.failure();
-    for (Source& source : sources)
-        if (source.mapping.column_map.empty()) source.mapping.column_map = map.value();
+    const auto mapping = read_mapping(data);
+    if (!mapping) return mapping.failure();
+    for (Source& source : sources) {
+        RowMapping& own = source.mapping;
+        if (own.column_map.empty()) own.column_map = mapping.value().column_map;
+        if (own.role_key.empty()) own.role_key = mapping.value().role_key;
+        if (own.content_key.empty()) own.content_key = mapping.value().content_key;
+        if (own.roles.empty()) own.roles = mapping.value().roles;
+    }
     return std::nullopt;
 }
 

@@ -106,7 +106,8 @@ Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& s
         format.warnings.emplace_back(
             "the messages have from and value, which are taken as role and content; the names of "
             "the roles reach the chat template unchanged, as in TRL: human and gpt are not user "
-            "and assistant");
+            "and assistant; --role_key from --content_key value --roles "
+            "'{\"user\": \"human\", \"assistant\": \"gpt\"}' gives them the template's names");
     return format;
 }
 

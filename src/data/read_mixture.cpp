@@ -22,13 +22,15 @@ Failure wrong_mixture(const std::string& what) {
 Expected<std::vector<std::string>> texts_of(const Value& value, const std::string& name) {
     std::vector<std::string> texts;
     if (value.string() != nullptr) return std::vector{*value.string()};
+    const auto refuse = [&](const char* verb, const char* kind) {
+        return Failure{ExitCode::settings, format_text("{} {} {}", name, verb, kind)};
+    };
     const Value::List none;
     for (const Value& item : value.list() != nullptr ? *value.list() : none) {
-        if (item.string() == nullptr)
-            return wrong_mixture(format_text("{} holds {}", name, item.kind()));
+        if (item.string() == nullptr) return refuse("holds", item.kind());
         texts.push_back(*item.string());
     }
-    if (texts.empty()) return wrong_mixture(format_text("{} is {}", name, value.kind()));
+    if (texts.empty()) return refuse("is", value.kind());
     return texts;
 }
 
@@ -74,7 +76,12 @@ private:
         if (name == "fraction") return read_number(name, value, source_.fraction);
         if (name == "weight") return read_number(name, value, source_.weight);
         if (name == "epochs") return read_number(name, value, source_.epochs);
-        if (name == "roles") return read_roles(value);
+        if (name == "roles") {
+            auto roles = data::read_roles(value, "roles");
+            if (!roles) return wrong_mixture(roles.failure().message);
+            mapping.roles.insert(mapping.roles.end(), roles.value().begin(), roles.value().end());
+            return std::nullopt;
+        }
         if (name == "message_property_mappings") return read_properties(value);
         if (name == "tags") return read_tags(value);
         if (name != "column_map") return wrong_mixture(format_text("there is no {}", name));
@@ -107,7 +114,7 @@ private:
     static std::optional<Failure> read_texts(const std::string& name, const Value& value,
                                              std::vector<std::string>& into) {
         auto texts = texts_of(value, name);
-        if (!texts) return texts.failure();
+        if (!texts) return wrong_mixture(texts.failure().message);
         into = std::move(texts).value();
         return std::nullopt;
     }
@@ -120,17 +127,6 @@ private:
         return std::nullopt;
     }
 
-    // Accepts {"user": "human"} or {"user": ["human", "person"]}.
-    std::optional<Failure> read_roles(const Value& value) {
-        if (value.object() == nullptr)
-            return wrong_mixture(format_text("roles is {}", value.kind()));
-        for (const auto& [ours, theirs] : *value.object()) {
-            const auto names = texts_of(theirs, format_text("roles: {}", ours));
-            if (!names) return names.failure();
-            for (const std::string& one : names.value()) add_role(ours, one);
-        }
-        return std::nullopt;
-    }
     void add_role(const std::string& ours, const std::string& theirs) {
         source_.mapping.roles.emplace_back(ours, theirs);
     }
@@ -228,6 +224,21 @@ Expected<RowMapping::Names> read_column_map(const Value& value, const std::strin
         map.emplace_back(ours, *theirs.string());
     }
     return map;
+}
+
+Expected<RowMapping::Names> read_roles(const Value& value, const std::string& setting) {
+    if (value.object() == nullptr)
+        return Failure{
+            ExitCode::settings,
+            format_text(R"({} is {}, where {{"user": "NAME IN THE DATA", ...}} is needed)", setting,
+                        value.kind())};
+    RowMapping::Names roles;
+    for (const auto& [ours, theirs] : *value.object()) {
+        const auto names = texts_of(theirs, format_text("{}: {}", setting, ours));
+        if (!names) return names.failure();
+        for (const std::string& one : names.value()) roles.emplace_back(ours, one);
+    }
+    return roles;
 }
 
 Expected<std::vector<Source>> read_mixture(const std::string& json) {

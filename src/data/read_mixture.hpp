@@ -11,4 +11,7 @@ Expected<std::vector<Source>> read_mixture(const std::string& json);
 Expected<RowMapping::Names> read_column_map(const text::Value& value, const std::string& setting,
                                             const std::string& text_field);
 
+// Reads {"user": "human", "assistant": ["gpt", "model"]} from a setting of that name.
+Expected<RowMapping::Names> read_roles(const text::Value& value, const std::string& setting);
+
 }  // namespace ringshard::data

@@ -149,10 +149,45 @@ class Prepare(PrepareTest):
         self.expect(self.prepare("--dataset_name", masked), 0, "completion_mask, which is not used")
         self.assertNotIn("warning", self.prepare("--dataset_name", masked, "--completion_only_loss").stderr)
         share_gpt = self.write("share_gpt.jsonl", [{"conversations": [{"from": "user", "value": "a"}]}])
-        self.expect(self.prepare("--dataset_name", share_gpt), 0, "human and gpt are not user and assistant")
+        self.expect(self.prepare("--dataset_name", share_gpt), 0, "human and gpt are not user and assistant",
+                    "--role_key from --content_key value --roles '{\"user\": \"human\", \"assistant\": \"gpt\"}'")
 
         mixture = json.dumps([{"path": masked}])
         self.expect(self.prepare("--dataset_name", "nowhere.jsonl", "--datasets", mixture), 0, "dataset_name: not used")
+
+    def test_names_of_roles_and_keys(self):
+        theirs = self.write("gpt.jsonl", [{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}])
+        ours = self.write("chat.jsonl", [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}])
+        names = ("--role_key", "from", "--content_key", "value", "--roles", '{"user": ["human", "person"], "assistant": "gpt"}')
+        named = self.prepare("--dataset_name", theirs, *names)
+        self.assertEqual([row["input_ids"] for row in self.rows(named)], [row["input_ids"] for row in self.rows(self.prepare("--dataset_name", ours))])
+        self.assertNotIn("human and gpt", named.stderr)
+        for value, words in (('["human"]', "roles is a list, where {\"user\": \"NAME IN THE DATA\", ...} is needed"), ('{"user": 3}', "roles: user is a number"),
+                             ("{", "roles: is no JSON")):
+            self.expect_one_message(self.prepare("--dataset_name", theirs, "--roles", value), 78, words)
+        mixture = json.dumps([{"path": theirs, "roles": {"user": "human", "assistant": "gpt"}}])  # its own names, and those of the settings
+        self.expect(self.prepare("--datasets", mixture, "--role_key", "from", "--content_key", "value"), 0)
+
+    def test_templates_that_take_too_long_are_named_with_the_row(self):
+        chat = self.write("chat.jsonl", [{"messages": [{"role": "user", "content": "a"}]}])
+        template = self.folder / "slow.jinja"
+        loops = "".join("{% for x in range(1000) %}" for _ in range(3)) + "{% endfor %}" * 3
+        for source, words in ((loops, "the template takes more than 100000000 steps"),
+                              ("{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+                               "the template would make a value of more than 64.0 MiB")):
+            template.write_text(source)
+            self.expect_one_message(self.prepare("--dataset_name", chat, "--chat_template_path", str(template)), 65,
+                                    f"{chat}:1: {template}, line 1: {words}")
+
+    def test_names_with_control_characters(self):
+        name = "x\nlicense: evil \x1b[31m.jsonl"
+        path = self.write(name, [{"text": "a", "left\x1b[2J": 1}])
+        result = self.prepare("--dataset_name", path)
+        self.expect(result, 0, "x\\nlicense: evil \\x1b[31m.jsonl has columns that are not used: left\\x1b[2J")
+        self.assertNotIn("\x1b", result.stderr)
+        missing = self.prepare("--dataset_name", "no\x1b[31m.jsonl")
+        self.expect(missing, 66, "no\\x1b[31m.jsonl")
+        self.assertNotIn("\x1b", missing.stderr)
 
     def test_which_column_and_which_mask_counts(self):
         """As TRL: what rows were tokenized from still decides, and a text comes before conversations with role and content."""

@@ -28,6 +28,9 @@ struct DataSettings {
     std::string row_template;        // JSON, Jinja or a file
     std::string template_variables;  // JSON
     std::string column_map;          // JSON: column names of this program, with the dataset's names
+    std::string role_key;            // keys of messages; empty: role and content
+    std::string content_key;
+    std::string roles;  // JSON: roles of the chat template, with the dataset's names
     SampleBy sample_by = SampleBy::line;
     bool text_only = false;
     std::optional<double> test_split_size;

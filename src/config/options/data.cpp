@@ -60,6 +60,13 @@ void add_data_options(OptionTable& table) {
                     "Values for names in row_template, and for {{NAME}} in the data.",
                     KeyOrder::of_text)
         .shapes_loss_if_set();
+    group.serve("role_key", &DataSettings::role_key,
+                "Key of a message that has its role, such as from.");
+    group.serve("content_key", &DataSettings::content_key,
+                "Key of a message that has its text, such as value.");
+    group.serve_json(
+        "roles", &DataSettings::roles,
+        "Roles by other names: {\"user\": \"human\", \"assistant\": [\"gpt\", \"model\"]}.");
     group.serve("sample_by", &DataSettings::sample_by,
                 "Rows of .txt files: lines, or whole files.");
     group.serve(
