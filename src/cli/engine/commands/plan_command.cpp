@@ -296,8 +296,10 @@ Expected<PlannedModel> find_model(const PlanContext& context) {
     if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
     auto spec = model::read_model_spec(folder.value() / "config.json", args.overrides());
     if (!spec) return spec.failure();
-    if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value()))
+    std::vector<std::string> notes;
+    if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value(), notes))
         return *failure;
+    for (const std::string& note : notes) std::cerr << "note: " << note << '\n';
     const std::string warning = model::warn_of_unknown_fields(folder.value() / "config.json");
     if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
     PlannedModel model{std::move(spec).value()};

@@ -123,8 +123,10 @@ MaybeFailure make_room_for_tokens(const CommandContext& context, const HubCache&
     const comm::Group& world = context.world;
     std::optional<Failure> failure;
     model::ModelSpec resized = spec;
-    if (world.is_root()) failure = resize_vocabulary(context.settings.values, hub, resized);
+    std::vector<std::string> notes;
+    if (world.is_root()) failure = resize_vocabulary(context.settings.values, hub, resized, notes);
     if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    for (const std::string& note : notes) std::cerr << "note: " << note << '\n';
     const int64_t rows = world.maximum(world.is_root() ? resized.vocabulary : 0);
     if (rows == spec.vocabulary) return std::nullopt;
     if (world.is_root())

@@ -1,5 +1,6 @@
 #include "vocabulary.hpp"
 
+#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/data/choose_data.hpp"
@@ -8,7 +9,7 @@
 namespace ringshard::cli {
 
 std::optional<Failure> resize_vocabulary(const config::Config& config, const HubCache& hub,
-                                         model::ModelSpec& spec) {
+                                         model::ModelSpec& spec, std::vector<std::string>& notes) {
     const std::string& path = config.model.chat_template_path;
     const bool takes_tokens = !path.empty() && !data::is_template_file(path);
     if (!takes_tokens && config.model.added_tokens.empty()) return std::nullopt;
@@ -28,6 +29,11 @@ std::optional<Failure> resize_vocabulary(const config::Config& config, const Hub
                        format_text("{}: the tokenizer has {} tokens, whose ids leave gaps: no "
                                    "embedding of as many rows has one for the id {}",
                                    format.value().tokenizer.string(), rows, needed - 1)};
+    if (takes_tokens && !adopted.tokens.empty())
+        notes.push_back(
+            format_text("chat_template_path = {}: its tokenizer adds {} tokens to the model's, as "
+                        "in TRL, the first of them {}; a .jinja file adds none",
+                        path, adopted.tokens.size(), shown(adopted.tokens.front().second.content)));
     if (rows != spec.vocabulary) spec.resize(rows);
     return std::nullopt;
 }
