@@ -164,6 +164,12 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
                                             : "a prompt in the words of Stanford's Alpaca and its "
                                               "completion, because there is no chat template"));
     }
+    if (const std::string family = encoder.training_family(); !family.empty())
+        lines.push_back(
+            format_text("assistant_only_loss: the chat template is that of {}; rows are rendered "
+                        "with its training template, which marks the answers as TRL's does and "
+                        "renders them alike in every turn. The model keeps its own template",
+                        family));
     if (encoder.finds_assistant_by_prefixes())
         lines.emplace_back(
             "the chat template does not mark the assistant's turns ({% generation %}); each turn "

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using text::Value;
 
 // Increment when equal settings produce other files.
-constexpr int64_t version = 5;
+constexpr int64_t version = 6;
 constexpr int64_t version_of_rows = 6;
 
 // Includes size and time: a modified file counts as another one.

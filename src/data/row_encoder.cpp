@@ -105,6 +105,7 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
                                        "with it; set eos_token to a token of its vocabulary",
                                        settings.tokenizer.string())};
         parts->tools.emplace(std::move(tools).value());
+        if (settings.assistant_only_loss) parts->tools->use_training_template();
     }
     return RowEncoder(std::move(parts));
 }
@@ -112,6 +113,10 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
 bool RowEncoder::finds_assistant_by_prefixes() const {
     return parts_->settings.assistant_only_loss && parts_->tools &&
            !parts_->tools->marks_assistant();
+}
+
+std::string RowEncoder::training_family() const {
+    return parts_->tools ? parts_->tools->training_family() : std::string();
 }
 
 bool RowEncoder::has_chat_template() const {

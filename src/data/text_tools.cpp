@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cctype>
 
+#include "ringshard/base/error.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/text/assistant_spans.hpp"
 #include "ringshard/text/message_spans.hpp"
+#include "ringshard/text/training_template.hpp"
 #include "row_columns.hpp"
 
 namespace ringshard::data {
@@ -174,6 +176,19 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
         templates_.push_back(std::move(parsed).value());
     }
     return std::nullopt;
+}
+
+void TextTools::use_training_template() {
+    if (templates_.empty() || templates_.front().marks_assistant()) return;
+    auto made = text::make_training_template(templates_.front().source());
+    if (!made) return;
+    auto parsed =
+        ChatTemplate::parse(std::move(made->source),
+                            format_text("{}, as training template", templates_.front().name()));
+    if (!parsed) throw Error(parsed.failure());
+    training_family_ = std::move(made->family);
+    templates_.clear();
+    templates_.push_back(std::move(parsed).value());
 }
 
 // A template and its input, which points into the chat and into `variables`.

@@ -12,8 +12,9 @@ bool is_assistant(const Value& message) {
 Failure no_prefix(const ChatTemplate& chat_template, size_t message, std::string_view what) {
     return {ExitCode::bad_data,
             format_text("{}: the assistant's message {} cannot be found in the rendering, since "
-                        "{}; add {{% generation %}} ... {{% endgeneration %}} to the template "
-                        "around what the assistant says",
+                        "{}; put {{% generation %}} ... {{% endgeneration %}} around what the "
+                        "assistant says in a copy of the template, and name that file with "
+                        "chat_template_path",
                         chat_template.name(), message, what)};
 }
 

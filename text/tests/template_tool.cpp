@@ -1,13 +1,14 @@
 // Renders chat templates for tests in Python: a line of JSON in, a line of JSON out.
 //   in:  {"template", "messages", "tools", "documents", "kwargs", "add_generation_prompt",
 //         "continue_final_message": true or a field, "now": [year, month, day, hour, minute,
-//         second]}
+//         second], "training": true for the training template of the template}
 //   out: {"text", "spans": [[begin, end], ...] in code points} or {"error"}
 #include <iostream>
 #include <map>
 
 #include "ringshard/base/utf8.hpp"
 #include "ringshard/text/assistant_spans.hpp"
+#include "ringshard/text/training_template.hpp"
 
 using namespace ringshard;
 using namespace ringshard::text;
@@ -42,7 +43,12 @@ Value failed(const Failure& failure) {
 class Tool {
 public:
     Value answer(const Value& row) {
-        const std::string source = *row.find("template")->string();
+        std::string source = *row.find("template")->string();
+        if (row.find("training") != nullptr) {
+            auto made = make_training_template(source);
+            if (!made) return failed({ExitCode::bad_data, "no family ships the template"});
+            source = std::move(made->source);
+        }
         const auto known = templates_.find(source);
         if (known == templates_.end()) {
             auto parsed = ChatTemplate::parse(source, "the template");

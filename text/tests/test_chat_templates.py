@@ -245,6 +245,28 @@ class ChatTemplates(unittest.TestCase):
             rows.append((name, maker.row(templates[name])))
         self.compare(rows)
 
+    def test_training_templates_of_trl(self):
+        """Stock templates that TRL has a training template for: ours, made of the stock one, renders and marks the same."""
+        templates = templates_of_trl()
+        names = sorted(name.removesuffix("_training.jinja") for name in templates if name.endswith("_training.jinja"))
+        maker, different, marked = Maker(SEED + 3), [], 0
+        for number in range(CONVERSATIONS):
+            name = names[number % len(names)]
+            row = maker.row(templates[f"{name}_training.jinja"])
+            row["continue_final_message"] = False
+            if name in ("idefics3", "llava_next", "smolvlm") or number % 16 == 0:
+                for message in row["messages"]:
+                    if isinstance(message.get("content"), str):
+                        message["content"] = [{"type": "text", "text": message["content"]}]
+            expected = render_theirs(row)
+            given = self.tool.ask({**row, "template": templates[f"{name}.jinja"], "training": True})
+            marked += bool(expected.get("spans"))
+            if differs(expected, given):
+                different.append((name, {k: v for k, v in row.items() if k != "template"}, expected, given))
+        shown = "\n".join(str(each)[:3000] for each in different[:5])
+        self.assertGreater(marked, CONVERSATIONS // 4)
+        self.assertFalse(different, f"{len(different)} of {CONVERSATIONS} differ (seed {SEED}):\n{shown}")
+
     def test_templates_of_transformers(self):
         maker, rows = Maker(SEED + 1), []
         templates = templates_of_transformers()

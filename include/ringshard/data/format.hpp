@@ -84,6 +84,9 @@ public:
     // Returns true if the chat template does not mark the assistant's turns: the encoder finds them
     // by rendering prefixes.
     bool finds_assistant_by_prefixes() const;
+    // Returns the model family whose chat template the encoder changed into a training template,
+    // for assistant_only_loss; empty: it renders with the chat template itself.
+    std::string training_family() const;
     // Returns true if there is a chat template: rows with instruction and output then become
     // conversations.
     bool has_chat_template() const;

@@ -54,6 +54,11 @@ public:
     Expected<std::vector<text::ByteRange>> find_messages(const Chat& chat,
                                                          std::string_view rendered,
                                                          const std::vector<bool>& is_wanted) const;
+    // From now on renders with the training template of the chat template, if that marks no answers
+    // and is one that a model family ships.
+    void use_training_template();
+    // Returns the family of the training template in use; empty: the chat template itself is used.
+    const std::string& training_family() const { return training_family_; }
     bool has_chat_template() const { return !templates_.empty(); }
     // Returns true if the chat template names this message key, or iterates over all keys.
     bool template_reads(const std::string& key) const;
@@ -76,7 +81,8 @@ private:
     std::string system_prompt_;
     Adopted adopted_;
     std::vector<text::ChatTemplate> templates_;  // without tools, and with tools if that differs
-    text::Value::Object variables_;              // special tokens
+    std::string training_family_;
+    text::Value::Object variables_;  // special tokens
 };
 
 // Returns true if chat_template_path names a template, false if it names a model with one.
