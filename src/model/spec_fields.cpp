@@ -14,7 +14,6 @@ using Fields = std::map<std::string, std::string>;
 std::string text(bool value) { return value ? "true" : "false"; }
 std::string text(int64_t value) { return concat(value); }
 std::string text(double value) { return shortest(value); }
-std::string text(const std::string& value) { return value; }
 template <class Enum>
 requires std::is_enum_v<Enum> std::string text(Enum value) {
     return concat(static_cast<int64_t>(value));
