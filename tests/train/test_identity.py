@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -267,6 +268,12 @@ class Files(Case):
         self.expect_one_message(run("export", self.path(f"run-{self.id()}"), "--output_dir", exported), 78, "holds a model")
 
 
+    def test_a_limit_of_file_sizes(self):
+        result = self.train("limited", "--max_steps", "6", "--save_steps", "1", "--max_failed_saves", "2",
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300 << 10, 300 << 10)))
+        self.expect(result, 74, "raise the limit (ulimit -f)", "max_failed_saves = 2")
+
+
 class Lines(Case):
     EVALUATED = ["--max_steps", "8", "--save_steps", "2", "--eval_strategy", "steps", "--eval_steps", "1", "--per_device_train_batch_size",
                  "4", "--eval_dataset_name"]
@@ -303,6 +310,20 @@ class Lines(Case):
             state = json.load(file)
         self.assertEqual((state["global_step"], state["epoch"], state["total_flos"]), (6, 0.5, one["total_flos"]))
         self.assertEqual([entry["step"] for entry in state["log_history"]], [4, 6])
+
+
+class Settings(TrainerTest):
+    def test_values_that_transformers_refuses(self):
+        for name, others in (("logging_steps", []), ("save_steps", []), ("eval_steps", ["--eval_strategy", "steps"])):
+            self.expect_one_message(run("config", f"--{name}", "10.5", *others), 78, f"{name} = 10.5", "must be a whole number if it is above 1")
+            self.expect(run("config", f"--{name}", "0.5", *others), 0)
+        self.expect_one_message(run("config", "--warmup_ratio", "1"), 78, "must be below 1", "warmup_steps")
+        self.expect(run("config", "--warmup_ratio", "0.1"), 0, "warmup_steps: 0.1", stream="stdout")
+
+    def test_a_stream_has_its_order(self):
+        self.expect(run("config", "--dataset_streaming", "true"), 0, "train_sampling_strategy: sequential", stream="stdout")
+        self.expect(run("config", "--dataset_streaming", "false"), 0, "train_sampling_strategy: random", stream="stdout")
+        self.expect(run("config", "--dataset_streaming", "true", "--train_sampling_strategy", "random"), 78)
 
 
 if __name__ == "__main__":
