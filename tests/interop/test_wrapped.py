@@ -175,6 +175,12 @@ class Wrapped(TrainerTest):
             self.train(os.path.join(output, "checkpoint-2"), again, "--freeze", r"language_model\.layers\.[01]\.mlp", ranks=2)
             self.assertEqual(digests(model), digests(again))
             self.load(again)
+            # Other tensors than those of the run are not taken for them.
+            name = next(name for name, tensor in tensors.items() if not is_of_text(name))
+            tensors[name].view(-1)[0] += 1
+            save_file(tensors, os.path.join(model, "model.safetensors"), metadata={"format": "pt"})
+            self.expect_one_message(run("export", output, "--output_dir", os.path.join(folder, "changed")), 65,
+                                    "was made beside other tensors that pass through unchanged")
 
     def test_names_of_transformers_5(self):
         """Files with the names that the modules have in transformers 5."""

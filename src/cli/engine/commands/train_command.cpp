@@ -23,6 +23,7 @@
 #include "ringshard/data/loader.hpp"
 #include "ringshard/job/side_program.hpp"
 #include "ringshard/job/stop_signals.hpp"
+#include "ringshard/model/passed_hash.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "ringshard/train/training_loop.hpp"
 #include "ringshard/watch/watchdog.hpp"
@@ -191,7 +192,7 @@ MaybeFailure train(const CommandContext& given) {
     add_adapter_config(extras, config, inputs);
     if (passed.value()) {
         extras.texts[passed_text] = passed.value()->folder;
-        extras.texts[passed_hash_text] = passed.value()->hash;
+        extras.texts[model::passed_hash_text] = passed.value()->hash;
     }
     const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
                                                         model.stack.zero.compute_type());

@@ -44,7 +44,7 @@ comm::Agreed<std::optional<PassedTensors>> find_passed_tensors(const fs::path& f
 
 std::optional<Failure> check_passed(const checkpoint::Checkpoint& checkpoint,
                                     const std::optional<PassedTensors>& passed) {
-    const auto then = checkpoint.state.texts.find(passed_hash_text);
+    const auto then = checkpoint.state.texts.find(model::passed_hash_text);
     if (!passed || then == checkpoint.state.texts.end() || then->second == passed->hash)
         return std::nullopt;
     return Failure{

@@ -17,9 +17,7 @@ struct PassedTensors {
     std::string hash;  // of their bytes
 };
 
-// Names of texts in a state file: the folder and the hash. Those of earlier versions have no hash.
-inline constexpr const char* passed_text = "passed";
-inline constexpr const char* passed_hash_text = "passed_hash";
+inline constexpr const char* passed_text = "passed";  // name of a text in a state file
 
 // Fails (65) if they are not those with which a checkpoint was made.
 std::optional<Failure> check_passed(const checkpoint::Checkpoint& checkpoint,
