@@ -311,7 +311,7 @@ void read_layout(ForeignImport& import) {
                                                                   : std::string("rowwise"));
 }
 
-void translate(ForeignImport& import) {
+void translate_automodel(ForeignImport& import) {
     read_model(import);
     read_optimizer(import);
     read_adapter(import);
@@ -324,7 +324,7 @@ void translate(ForeignImport& import) {
 
 const ForeignTrainer& automodel() {
     static const ForeignTrainer trainer{"NeMo Automodel", automodel_keys(), automodel_defaults(),
-                                        translate};
+                                        translate_automodel};
     return trainer;
 }
 

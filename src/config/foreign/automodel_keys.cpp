@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyMeaning;
 
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey automodel_list[] = {
     {"recipe", read},
     {"seed", sets, "seed"},
     {"rng.seed", read},
@@ -138,7 +138,7 @@ constexpr ForeignKey keys[] = {
     {"nvtx", idle, "profile_steps records steps"},
 };
 
-constexpr ForeignDefault defaults[] = {
+constexpr ForeignDefault automodel_own[] = {
     {"max_length", "null"},        {"mixed_precision", "bf16"},
     {"distributed_type", "FSDP"},  {"lr_scheduler_type", "constant"},
     {"logging_steps", "1"},        {"seed", "42"},
@@ -147,7 +147,7 @@ constexpr ForeignDefault defaults[] = {
 
 }  // namespace
 
-std::span<const ForeignKey> automodel_keys() { return keys; }
-std::span<const ForeignDefault> automodel_defaults() { return defaults; }
+std::span<const ForeignKey> automodel_keys() { return automodel_list; }
+std::span<const ForeignDefault> automodel_defaults() { return automodel_own; }
 
 }  // namespace ringshard::config

@@ -227,7 +227,7 @@ private:
     bool has_conversations_ = false;
 };
 
-void read_adapter(ForeignImport& import) {
+void read_axolotl_adapter(ForeignImport& import) {
     const std::string adapter = import.text("adapter");
     if (adapter.empty() && !import.has("lora_model_dir")) {
         for (const char* key :
@@ -256,7 +256,7 @@ void read_adapter(ForeignImport& import) {
         import.set("lora_target_modules", "lora_target_modules", import.at("lora_target_modules"));
 }
 
-void read_precision(ForeignImport& import) {
+void read_axolotl_precision(ForeignImport& import) {
     for (const char* key : {"bf16", "bfloat16"}) {
         if (!import.has(key)) continue;
         const std::string value = import.text(key);
@@ -271,7 +271,7 @@ void read_precision(ForeignImport& import) {
     import.set_default("mixed_precision", "no");
 }
 
-void read_events(ForeignImport& import) {
+void read_axolotl_events(ForeignImport& import) {
     const double epochs = import.number("num_epochs", 1);
     const auto share = [&](const std::string& key, const std::string& strategy,
                            const std::string& steps) {
@@ -336,7 +336,7 @@ void read_sharding(ForeignImport& import) {
         import.set("fsdp_version", "fsdp_version", import.at("fsdp_version"));
 }
 
-void read_model(ForeignImport& import) {
+void read_axolotl_model(ForeignImport& import) {
     const std::string base = import.text("base_model");
     for (const char* key : {"base_model_config", "tokenizer_config"})
         if (import.has(key) && import.text(key) != base)
@@ -408,12 +408,12 @@ void read_plugins(ForeignImport& import) {
     if (import.has("plugins")) import.idle("plugins", reasons::kernels);
 }
 
-void translate(ForeignImport& import) {
-    read_model(import);
+void translate_axolotl(ForeignImport& import) {
+    read_axolotl_model(import);
     read_template(import);
-    read_adapter(import);
-    read_precision(import);
-    read_events(import);
+    read_axolotl_adapter(import);
+    read_axolotl_precision(import);
+    read_axolotl_events(import);
     read_sharding(import);
     read_plugins(import);
     AxolotlData(import).read();
@@ -439,7 +439,8 @@ void translate(ForeignImport& import) {
 }  // namespace
 
 const ForeignTrainer& axolotl() {
-    static const ForeignTrainer trainer{"axolotl", axolotl_keys(), axolotl_defaults(), translate};
+    static const ForeignTrainer trainer{"axolotl", axolotl_keys(), axolotl_defaults(),
+                                        translate_axolotl};
     return trainer;
 }
 

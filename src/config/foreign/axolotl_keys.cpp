@@ -9,7 +9,7 @@ namespace {
 using enum KeyMeaning;
 
 // Keys that are settings under the same name here do not stand in this table.
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey axolotl_list[] = {
     {"base_model", sets, "model_name_or_path"},
     {"base_model_config", read},
     {"base_model_ignore_patterns", idle, "every weight file of the model is read"},
@@ -251,7 +251,7 @@ constexpr ForeignKey keys[] = {
     {"expert_parallel_*", idle, reasons::kernels},
 };
 
-constexpr ForeignDefault defaults[] = {
+constexpr ForeignDefault axolotl_own[] = {
     {"max_length", "512"},
     {"truncation_mode", "drop"},
     {"per_device_train_batch_size", "1"},
@@ -262,7 +262,7 @@ constexpr ForeignDefault defaults[] = {
 
 }  // namespace
 
-std::span<const ForeignKey> axolotl_keys() { return keys; }
-std::span<const ForeignDefault> axolotl_defaults() { return defaults; }
+std::span<const ForeignKey> axolotl_keys() { return axolotl_list; }
+std::span<const ForeignDefault> axolotl_defaults() { return axolotl_own; }
 
 }  // namespace ringshard::config

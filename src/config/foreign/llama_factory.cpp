@@ -199,7 +199,7 @@ private:
     bool has_conversations_ = false;
 };
 
-void read_adapter(ForeignImport& import) {
+void read_tuner(ForeignImport& import) {
     const std::string type = import.text("finetuning_type", "lora");
     if (type == "full") {
         for (const char* key :
@@ -256,10 +256,10 @@ void read_rope(ForeignImport& import) {
         "\"original_max_position_embeddings\": 32768}");
 }
 
-void translate(ForeignImport& import) {
+void translate_llama_factory(ForeignImport& import) {
     const std::string stage = import.text("stage", "sft");
     if (stage != "sft" && stage != "pt") import.refuse("stage", reasons::fine_tuning_only);
-    read_adapter(import);
+    read_tuner(import);
     read_base(import);
     read_rope(import);
     if (import.has("packing"))
@@ -281,7 +281,7 @@ void translate(ForeignImport& import) {
 
 const ForeignTrainer& llama_factory() {
     static const ForeignTrainer trainer{"LLaMA-Factory", llama_factory_keys(),
-                                        llama_factory_defaults(), translate};
+                                        llama_factory_defaults(), translate_llama_factory};
     return trainer;
 }
 

@@ -12,7 +12,7 @@ constexpr std::string_view no_low_rank_optimizers = "use optim adamw_torch or li
 constexpr std::string_view for_generation = "it concerns generation and export";
 
 // Keys that are settings under the same name here do not stand in this table.
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey llama_factory_list[] = {
     {"stage", read},
     {"finetuning_type", read},
     {"do_train", idle, "training is what this command does"},
@@ -180,14 +180,14 @@ constexpr ForeignKey keys[] = {
 };
 
 // transformers' defaults where TRL has others, and LLaMA-Factory's own.
-constexpr ForeignDefault defaults[] = {
+constexpr ForeignDefault llama_factory_own[] = {
     {"max_length", "2048"},   {"learning_rate", "5e-5"},        {"mixed_precision", "no"},
     {"logging_steps", "500"}, {"use_bnb_nested_quant", "true"},
 };
 
 }  // namespace
 
-std::span<const ForeignKey> llama_factory_keys() { return keys; }
-std::span<const ForeignDefault> llama_factory_defaults() { return defaults; }
+std::span<const ForeignKey> llama_factory_keys() { return llama_factory_list; }
+std::span<const ForeignDefault> llama_factory_defaults() { return llama_factory_own; }
 
 }  // namespace ringshard::config

@@ -25,7 +25,7 @@ void read_schedule(ForeignImport& import) {
                    style == "constant" ? std::string("constant_with_warmup") : style);
 }
 
-void read_precision(ForeignImport& import) {
+void read_megatron_swift_precision(ForeignImport& import) {
     if (!import.has("fp8_format")) return;
     const std::string recipe = import.text("fp8_recipe", "delayed");
     if (recipe == "blockwise" || recipe == "mxfp8")
@@ -35,7 +35,7 @@ void read_precision(ForeignImport& import) {
     import.set(import.has("fp8_recipe") ? "fp8_recipe" : "fp8_format", "fp8_recipe", recipe);
 }
 
-void translate(ForeignImport& import) {
+void translate_megatron_swift(ForeignImport& import) {
     read_swift_tuner(import, "full");
     const std::string tuner =
         import.text(import.has("train_type") ? "train_type" : "tuner_type", "full");
@@ -43,7 +43,7 @@ void translate(ForeignImport& import) {
     read_swift_template(import);
     read_swift_data(import);
     read_schedule(import);
-    read_precision(import);
+    read_megatron_swift_precision(import);
     const std::string recompute = import.text("recompute_granularity", "selective");
     if (import.has("recompute_granularity"))
         import.set("recompute_granularity", "gradient_checkpointing",
@@ -58,7 +58,7 @@ void translate(ForeignImport& import) {
 
 const ForeignTrainer& megatron_swift() {
     static const ForeignTrainer trainer{"ms-swift's Megatron", megatron_swift_keys(),
-                                        megatron_swift_defaults(), translate};
+                                        megatron_swift_defaults(), translate_megatron_swift};
     return trainer;
 }
 

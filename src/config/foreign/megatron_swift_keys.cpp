@@ -10,10 +10,10 @@ using enum KeyMeaning;
 
 constexpr std::string_view no_checkpoint_of_theirs =
     "a checkpoint holds all state, and Megatron's own checkpoints are not read";
-constexpr std::string_view recomputing = "activation_policy chooses the tensors that are kept";
+constexpr std::string_view recomputes = "activation_policy chooses the tensors that are kept";
 
 // Keys of `megatron sft`; those of ms-swift that mean the same stand in its own table, too.
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey megatron_swift_list[] = {
     {"command", read},
     {"model", sets, "model_name_or_path"},
     {"model_type", idle, reasons::model_code},
@@ -138,7 +138,7 @@ constexpr ForeignKey keys[] = {
     {"mtp_num_layers", refused, "heads of multi-token prediction are not trained"},
     {"mtp_*", idle, "it concerns multi-token prediction"},
     {"recompute_granularity", read},
-    {"recompute_*", idle, recomputing},
+    {"recompute_*", idle, recomputes},
     {"masked_softmax_fusion", idle, reasons::kernels},
     {"bias_*", idle, reasons::kernels},
     {"apply_rope_fusion", idle, reasons::kernels},
@@ -193,7 +193,7 @@ constexpr ForeignKey keys[] = {
     {"log_*", idle, "metrics.jsonl has every number of every logged step"},
 };
 
-constexpr ForeignDefault defaults[] = {
+constexpr ForeignDefault megatron_swift_own[] = {
     {"max_length", "null"},
     {"truncation_mode", "drop"},
     {"per_device_train_batch_size", "1"},
@@ -211,7 +211,7 @@ constexpr ForeignDefault defaults[] = {
 
 }  // namespace
 
-std::span<const ForeignKey> megatron_swift_keys() { return keys; }
-std::span<const ForeignDefault> megatron_swift_defaults() { return defaults; }
+std::span<const ForeignKey> megatron_swift_keys() { return megatron_swift_list; }
+std::span<const ForeignDefault> megatron_swift_defaults() { return megatron_swift_own; }
 
 }  // namespace ringshard::config

@@ -16,7 +16,7 @@ void read_batch(ForeignImport& import) {
                        shortest(std::max(1.0, std::ceil(16 / std::max(1.0, rows)))));
 }
 
-void read_precision(ForeignImport& import) {
+void read_ms_swift_precision(ForeignImport& import) {
     const std::string type = import.text("torch_dtype");
     if (type == "float32") import.set("torch_dtype", "mixed_precision", std::string("no"));
     if (type == "float16") import.set("torch_dtype", "mixed_precision", std::string("fp16"));
@@ -31,7 +31,7 @@ void read_precision(ForeignImport& import) {
     }
 }
 
-void read_sharding(ForeignImport& import) {
+void read_swift_sharding(ForeignImport& import) {
     const std::string deepspeed = import.text("deepspeed");
     if (deepspeed.ends_with("_offload") && deepspeed.size() == 13) {
         import.set("deepspeed", "profile", deepspeed.substr(0, 5));
@@ -72,7 +72,7 @@ void read_rest(ForeignImport& import) {
         import.set("save_total_limit", "save_total_limit", shortest(limit));
 }
 
-void translate(ForeignImport& import) {
+void translate_ms_swift(ForeignImport& import) {
     read_swift_tuner(import, "lora");
     const std::string tuner =
         import.text(import.has("train_type") ? "train_type" : "tuner_type", "lora");
@@ -80,8 +80,8 @@ void translate(ForeignImport& import) {
     read_swift_template(import);
     read_swift_data(import);
     read_batch(import);
-    read_precision(import);
-    read_sharding(import);
+    read_ms_swift_precision(import);
+    read_swift_sharding(import);
     read_rest(import);
 }
 
@@ -89,7 +89,7 @@ void translate(ForeignImport& import) {
 
 const ForeignTrainer& ms_swift() {
     static const ForeignTrainer trainer{"ms-swift", ms_swift_keys(), ms_swift_defaults(),
-                                        translate};
+                                        translate_ms_swift};
     return trainer;
 }
 

@@ -8,11 +8,11 @@ namespace {
 
 using enum KeyMeaning;
 
-constexpr std::string_view no_low_rank_optimizers = "use optim adamw_torch or lion_32bit";
+constexpr std::string_view no_other_optimizers = "use optim adamw_torch or lion_32bit";
 constexpr std::string_view own_rate = "all weights have one learning rate";
 
 // Keys that are settings under the same name here do not stand in this table.
-constexpr ForeignKey keys[] = {
+constexpr ForeignKey ms_swift_list[] = {
     {"command", read},
     {"model", sets, "model_name_or_path"},
     {"model_type", idle, reasons::model_code},
@@ -66,7 +66,7 @@ constexpr ForeignKey keys[] = {
     {"adalora_*", refused, "lora and full are served"},
     {"llamapro_*", refused, "blocks are not added; train_only names the weights to train"},
     {"reft_*", refused, "lora and full are served"},
-    {"use_galore", refused, no_low_rank_optimizers},
+    {"use_galore", refused, no_other_optimizers},
     {"galore_*", idle, "it concerns GaLore"},
     {"lisa_*", refused, "the same weights are trained in all steps"},
     {"quant_bits", read},
@@ -135,7 +135,7 @@ constexpr ForeignKey keys[] = {
     {"eval_steps", read},
     {"eval_strategy", read},
     {"early_stop_interval", sets, "early_stopping_patience"},
-    {"optimizer", refused, no_low_rank_optimizers},
+    {"optimizer", refused, no_other_optimizers},
     {"sequence_parallel_size", sets, "sp_size"},
     {"deepspeed", read},
     {"deepspeed_autotp_size", sets, "tp_size"},
@@ -160,7 +160,7 @@ constexpr ForeignKey keys[] = {
     {"use_ray", idle, reasons::launch},
 };
 
-constexpr ForeignDefault defaults[] = {
+constexpr ForeignDefault ms_swift_own[] = {
     {"max_length", "null"},
     {"truncation_mode", "drop"},
     {"per_device_train_batch_size", "1"},
@@ -179,7 +179,7 @@ constexpr ForeignDefault defaults[] = {
 
 }  // namespace
 
-std::span<const ForeignKey> ms_swift_keys() { return keys; }
-std::span<const ForeignDefault> ms_swift_defaults() { return defaults; }
+std::span<const ForeignKey> ms_swift_keys() { return ms_swift_list; }
+std::span<const ForeignDefault> ms_swift_defaults() { return ms_swift_own; }
 
 }  // namespace ringshard::config
