@@ -11,7 +11,8 @@ RINGSHARD_BOTH int64_t place_of(const HeadNorm& work, int64_t i) {
     return i / work.count * work.row + i % work.count * work.width;
 }
 
-template <class T, int n, int packs>
+// Reads the heads twice, the second time from the cache.
+template <class T, int n>
 struct NormalizeHead {
     HeadNorm work;
 
@@ -22,13 +23,10 @@ struct NormalizeHead {
         T* const y = static_cast<T*>(work.heads) + place_of(work, team.number());
         T* const x = static_cast<T*>(work.before) + team.number() * width;
         const T* const weight = static_cast<const T*>(work.weight);
-        using Kept = KeptPack<T, n, packs>;
-        auto own = team.template own<Kept, packs>();
-        const auto numbers_of = [&](int64_t i) { return load_pack<n>(y + i * n); };
-        const float squares = team.reduce_own(
-            width / n, own, 0.0F,
-            [&](int64_t i, Kept& kept) {
-                const Floats<n> numbers = to_floats<n>(kept.first([&] { return numbers_of(i); }));
+        const float squares = team.reduce(
+            width / n, 0.0F,
+            [&](int64_t i) {
+                const Floats<n> numbers = load<n>(y + i * n);
                 float sum = 0;
                 for (int k = 0; k < n; ++k) sum += numbers[k] * numbers[k];
                 return sum;
@@ -36,16 +34,40 @@ struct NormalizeHead {
             Sum());
         const float inverse = 1.0F / sqrtf(squares / static_cast<float>(width) + work.epsilon);
         team.each(1, [&](int64_t) { work.inverse_rms[team.number()] = inverse; });
-        team.each_own(width / n, own, [&](int64_t i, Kept& kept) {
-            const Pack<T, n> pack = kept.again([&] { return numbers_of(i); });
-            store_pack<n>(x + i * n, pack);
-            Floats<n> numbers = to_floats<n>(pack);
+        team.each(width / n, [&](int64_t i) {
+            Floats<n> numbers = load<n>(y + i * n);
             const Floats<n> w = load<n>(weight + i * n);
+            store<n>(x + i * n, numbers);
             for (int k = 0; k < n; ++k) numbers[k] = (w[k] + work.offset) * (numbers[k] * inverse);
             store<n>(y + i * n, numbers);
         });
     }
 };
+
+// nvcc stores the numbers of a pack one by one in the pass below, whatever type it is stored as.
+template <int bytes>
+__device__ __forceinline__ void store_in_one(void* into, const void* from) {
+    uint32_t words[bytes / sizeof(uint32_t)];
+    memcpy(words, from, bytes);
+    const size_t place = __cvta_generic_to_global(into);
+    if constexpr (bytes == 16)
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words[0]),
+                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
+    else
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(place), "r"(words[0]), "r"(words[1])
+                     : "memory");
+}
+
+// Stores as store() does, and on a GPU at once.
+template <int n, class T>
+RINGSHARD_BOTH void store_at_once(T* into, const Floats<n>& floats) {
+    const Pack<T, n> pack = to_pack<T, n>(floats);
+    if constexpr (n > 1) {
+        NV_IF_TARGET(NV_IS_DEVICE, (store_in_one<sizeof(pack)>(into, &pack); return;))
+    }
+    store_pack<n>(into, pack);
+}
 
 // With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
 template <class T, int n, int packs>
@@ -95,16 +117,17 @@ struct HeadBackward {
             team.each_own(width / n, own, [&](int64_t i, Columns& columns) {
                 const Floats<n> a =
                     to_floats<n>(columns.x.again([&] { return load_pack<n>(x + i * n); }));
-                Floats<n> d =
+                const Floats<n> b =
                     to_floats<n>(columns.dy.again([&] { return load_pack<n>(dy + i * n); }));
                 const Floats<n> w =
                     to_floats<n>(columns.weight.again([&] { return weights_of(i); }));
+                Floats<n> gradient;
                 for (int k = 0; k < n; ++k) {
                     const float normed = a[k] * inverse;
-                    columns.sum[k] += normed * d[k];
-                    d[k] = inverse * ((w[k] + work.offset) * d[k] - normed * mean);
+                    columns.sum[k] += normed * b[k];
+                    gradient[k] = inverse * ((w[k] + work.offset) * b[k] - normed * mean);
                 }
-                store<n>(dy + i * n, d);
+                store_at_once<n>(dy + i * n, gradient);
             });
         }
         float* const partial = work.d_weight + team.number() * width;
@@ -147,11 +170,10 @@ void with_head_team(const HeadNorm& work, Body body) {
 int64_t num_head_ranges(int64_t heads, int64_t width) { return ranges_of_heads(heads, width); }
 
 void head_norm(const Queue& queue, const HeadNorm& work) {
-    with_head_team(work, [&](auto* type, auto size, auto packs, auto team) {
+    with_head_team(work, [&](auto* type, auto size, auto, auto team) {
         using T = std::remove_pointer_t<decltype(type)>;
-        run<decltype(team)::value>(
-            queue, work.tokens * work.count,
-            NormalizeHead<T, decltype(size)::value, decltype(packs)::value>{work});
+        run<decltype(team)::value>(queue, work.tokens * work.count,
+                                   NormalizeHead<T, decltype(size)::value>{work});
     });
 }
 

@@ -38,7 +38,7 @@ inline void check_cuda(cudaError_t error, const char* what) {
 
 // Runs the program on `num_teams` teams of `threads` threads. Its registers leave room for
 // `resident_blocks` blocks on a multiprocessor at least.
-template <int threads, int resident_blocks = 1, class Program>
+template <int threads, int resident_blocks = 0, class Program>
 void run(const Queue& queue, int64_t num_teams, const Program& program,
          int64_t floats_per_team = 0) {
     if (num_teams == 0) return;
