@@ -21,7 +21,8 @@ constexpr std::array known{Known{"tensorboard", report::open_tensorboard},
 report::TrackedLine tracked(const MetricsLine& line, double otherwise) {
     const double time = number_in(line, "time");
     report::TrackedLine made{.step = static_cast<int64_t>(number_in(line, "step")),
-                             .time = std::isnan(time) ? otherwise : time};
+                             .time = std::isnan(time) ? otherwise : time,
+                             .numbers = {}};
     for (const auto& [name, value] : line)
         if (name != "step" && name != "time" && name != "attempt")
             made.numbers.emplace_back(name, number_in(line, name));
