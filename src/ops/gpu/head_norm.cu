@@ -49,13 +49,12 @@ template <int bytes>
 __device__ __forceinline__ void store_in_one(void* into, const void* from) {
     uint32_t words[bytes / sizeof(uint32_t)];
     memcpy(words, from, bytes);
-    const size_t place = __cvta_generic_to_global(into);
     if constexpr (bytes == 16)
-        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words[0]),
-                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+        asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(into), "r"(words[0]), "r"(words[1]),
+                     "r"(words[2]), "r"(words[3])
                      : "memory");
     else
-        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(place), "r"(words[0]), "r"(words[1])
+        asm volatile("st.v2.b32 [%0], {%1, %2};" ::"l"(into), "r"(words[0]), "r"(words[1])
                      : "memory");
 }
 
