@@ -1,4 +1,4 @@
-#include "ringshard/report/tensorboard.hpp"
+#include "tensorboard.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

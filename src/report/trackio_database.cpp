@@ -5,7 +5,7 @@
 
 #include "ringshard/base/shell_word.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/report/tensorboard.hpp"
+#include "tensorboard.hpp"
 #include "tracker_text.hpp"
 
 namespace ringshard::report {

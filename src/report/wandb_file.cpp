@@ -4,7 +4,7 @@
 
 #include "protobuf.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/report/tensorboard.hpp"
+#include "tensorboard.hpp"
 #include "tracker_text.hpp"
 
 namespace ringshard::report {

@@ -27,16 +27,16 @@ export RINGSHARD_TORCH_DIR=/torch/site/torch
 cd /archive/ringshard
 bin/trainer doctor
 bin/mpirun --oversubscribe --bind-to none -n 2 bin/trainer doctor
-bin/trainer init --config_json /work/config.json --output_dir /work/model
-bin/trainer --model_name_or_path /work/model --dataset_name /work/rows.jsonl --max_length 64 --max_steps 2 --save_steps 2 \
-    --output_dir /work/run --eval_strategy no
-if bin/trainer --model_name_or_path /work/model --dataset_name /work/rows.parquet --max_length 64 --max_steps 2 --output_dir /work/no; then
+bin/trainer init --config_json /srv/config.json --output_dir /srv/model
+bin/trainer --model_name_or_path /srv/model --dataset_name /srv/rows.jsonl --max_length 64 --max_steps 2 --save_steps 2 \
+    --output_dir /srv/run --eval_strategy no
+if bin/trainer --model_name_or_path /srv/model --dataset_name /srv/rows.parquet --max_length 64 --max_steps 2 --output_dir /srv/no; then
     exit 1
 fi
 # Tests find LibTorch as scripts/gpu-check tells them.
 export RINGSHARD_TEST_DEVICE=cpu RINGSHARD_GOLDEN_FOLDER=/data LD_LIBRARY_PATH=/torch/site/torch/lib
-tests/bench_gpu_step /work/config.json 2 64 all fp32 0
-tests/bench_gpu_kernels small > /work/kernels
+tests/bench_gpu_step /srv/config.json 2 64 all fp32 0
+tests/bench_gpu_kernels small > /srv/kernels
 bin/mpirun --oversubscribe --bind-to none -n 1 tests/forward_parity --run_test=rows_and_packed_documents_give_transformers_numbers
 bin/mpirun --oversubscribe --bind-to none -n 2 tests/recorded_blocks_test
 echo the whole archive ran
@@ -68,14 +68,14 @@ class GpuArchive(unittest.TestCase):
 
     def test_it_runs_in_an_empty_root_without_network(self):
         root = self.work / "root"
-        for folder in ("archive", "work", "torch/site", "data", "proc", "dev", "tmp", "sys", "etc"):
+        for folder in ("archive", "srv", "torch/site", "data", "proc", "dev", "tmp", "sys", "etc"):
             (root / folder).mkdir(parents=True)
         with tarfile.open(self.archive) as archive:
             archive.extractall(root / "archive")
-        (root / "work" / "config.json").write_text(json.dumps(shapes.qwen2(64, 128, 2, 4, 2, 512, True)))
+        (root / "srv" / "config.json").write_text(json.dumps(shapes.qwen2(64, 128, 2, 4, 2, 512, True)))
         rows = [{"input_ids": [(7 * i + j) % 512 for j in range(60)]} for i in range(16)]
-        (root / "work" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        (root / "work" / "rows.parquet").write_bytes(b"PAR1 and so on")
+        (root / "srv" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (root / "srv" / "rows.parquet").write_bytes(b"PAR1 and so on")
         self.copy_machine(root)
         mounts = "".join(f"mount --bind {source} {root / target} && " for source, target in
                          ((self.torch.parent, "torch/site"), (ROOT / "tests/parity/data", "data"), ("/dev", "dev"), ("/sys", "sys")))
@@ -88,7 +88,7 @@ class GpuArchive(unittest.TestCase):
         self.assertIn('"tokens_per_second"', result.stdout)
         self.assertIn("rows.parquet: Parquet needs Arrow, and this program was built with -DRINGSHARD_ARROW=OFF",
                       result.stdout + result.stderr)
-        kernels = (root / "work" / "kernels").read_text()
+        kernels = (root / "srv" / "kernels").read_text()
         self.assertIn('"table": "attention"', kernels)
 
     def copy_machine(self, root):

@@ -7,7 +7,7 @@
 #include "numbers.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/report/plot.hpp"
-#include "ringshard/report/tensorboard.hpp"
+#include "tensorboard.hpp"
 
 using namespace ringshard;
 using namespace ringshard::report;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ringshard/base/error.hpp"
-#include "ringshard/report/tensorboard.hpp"
+#include "tensorboard.hpp"
 
 using namespace ringshard;
 
