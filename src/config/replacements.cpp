@@ -65,7 +65,10 @@ void Resolver::report_replacements() {
     for (const Assignment& assignment : assignments_) {
         const Option& option = *assignment.option;
         const bool counts = option.is_replaced && strongest(option.name) == &assignment;
-        if (counts && !asks_for_nothing(option, assignment.text))
+        if (!counts || asks_for_nothing(option, assignment.text)) continue;
+        if (option.shape == Shape::integer && !read_whole_number(assignment.text))
+            result_.problems.push_back(complaint(assignment.statement, "must be a whole number"));
+        else
             say_or_refuse(assignment.statement, option.reason);
     }
 }

@@ -367,6 +367,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_would_split_layers_shard) {
     BOOST_TEST(both.parallel.dp_shard_size.value() == 24);
     BOOST_TEST(has_note(resolve({"--tp_size", "4"}),
                         "tp_size = 4 [command line]: these ranks shard the model"));
+    BOOST_TEST(says(problem({"--tp_size", "two"}), "must be a whole number"));
 }
 
 BOOST_AUTO_TEST_CASE(recipes_of_fp8) {
