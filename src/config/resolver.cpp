@@ -47,9 +47,10 @@ void Resolver::take(const Statement& statement) {
     if (statement.name == "fsdp_reshard_after_forward" && !read_boolean(statement.text) &&
         !read_value(statement.text, ignored))  // FSDP 1 takes the name of a strategy here
         return assign(*table_.find("fsdp_sharding_strategy"), statement.text, statement);
-    if (!statement.target.empty()) return take(statement, statement.target);
+    const std::string& meant = statement.target.empty() ? statement.name : statement.target;
     if (statement.block.empty())
-        if (const Block* block = table_.find_block(statement.name)) return open(*block, statement);
+        if (const Block* block = table_.find_block(meant)) return open(*block, statement);
+    if (!statement.target.empty()) return take(statement, statement.target);
     if (statement.block == "dataset_mixture" && statement.name == "datasets")
         return take_mixture(statement);
     const std::string name = name_inside_block(statement);

@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_recipe_with_adapters) {
 BOOST_AUTO_TEST_CASE(each_value_names_its_key) {
     const Resolution resolution = resolution_of("axolotl.yaml", axolotl_lora);
     BOOST_TEST(origin_of(resolution, "max_length").ends_with("axolotl.yaml:10, sequence_len"));
-    BOOST_TEST(origin_of(resolution, "optim").ends_with(":19, optimizer"));
+    BOOST_TEST(origin_of(resolution, "optim").ends_with(":20, optimizer"));
     BOOST_TEST(origin_of(resolution, "truncation_mode") == "axolotl's default");
     BOOST_TEST(has_note(resolution, "read as a file of axolotl"));
     BOOST_TEST(has_note(resolution, "flash_attention: not needed, the built-in exact attention"));
@@ -359,7 +359,8 @@ push_to_hub: true
     BOOST_TEST(config.data.mixture_seed.value() == 3);
     BOOST_TEST(config.data.test_split_size.value() == 1000);
     BOOST_TEST(config.checkpoint.push_to_hub);
-    BOOST_TEST(config.logging.report_to.empty());
+    BOOST_TEST(config.logging.report_to == std::vector<std::string>{"wandb"},
+               boost::test_tools::per_element());
     // The seed of a mixture is 0 if it is not given.
     BOOST_TEST(of_recipe("mixture.yaml", "dataset_mixture:\n  datasets:\n    - id: a\n")
                    .data.mixture_seed.value() == 0);
