@@ -1,11 +1,15 @@
 #include "tracked_run.hpp"
 
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
 #include <random>
 #include <sstream>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/wall_clock.hpp"
 #include "ringshard/comm/agree.hpp"
+#include "ringshard/config/settings.hpp"
 
 namespace ringshard::cli {
 
