@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
@@ -95,10 +94,10 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
         const at::Tensor y = normed.y.to(weights.projection.scalar_type());
-        const ProjectionContext context{work.gemms,
-                                        targets.dropout_keys.defined()
-                                            ? targets.dropout_keys.index_select(0, chunk.places)
-                                            : at::Tensor()};
+        // index_select has no implementation for tensors without numbers, which a plan takes.
+        const bool has_keys = weights.adapter != nullptr && targets.dropout_keys.defined();
+        const ProjectionContext context{
+            work.gemms, has_keys ? targets.dropout_keys.gather(0, chunk.places) : at::Tensor()};
         const at::Tensor logits = logits_of(spec, context, weights, y);
         const at::Tensor capped = spec.logits_cap > 0 ? logits.clone() : at::Tensor();
         ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
