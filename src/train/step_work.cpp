@@ -80,7 +80,8 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
                                .weight = sum[weight] > 0 ? sum[weight] : 1.0,
                                .counted_tokens = sum[counted],
                                .operations = sum[operations],
-                               .has_targets = sum[targets] > 0 && sum[weight] > 0});
+                               // A weight of NaN is for the check of the loss.
+                               .has_targets = sum[targets] > 0 && !(sum[weight] <= 0)});
     }
     return work;
 }
