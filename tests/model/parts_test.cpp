@@ -205,7 +205,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     test::backward(wished, dy);
 
     BOOST_TEST((y.scalar_type() == at::kFloat && gradient.scalar_type() == at::kFloat));
-    const double tolerance = compute == at::kFloat ? 1e-5 : 3e-2;
+    const double tolerance = compute == at::kFloat ? 1e-5 : 6e-2;  // bf16: of single gradients
     BOOST_TEST(test::distance(y, wished) < tolerance);
     BOOST_TEST(test::distance(gradient, input.grad()) < tolerance);
     for (const auto& [unit, flat, type, old] : gradients)
