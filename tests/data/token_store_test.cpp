@@ -55,7 +55,9 @@ BOOST_AUTO_TEST_CASE(rows_have_shifted_targets_within_their_documents) {
     list.add(Numbers{1, 2, 3}, Numbers{1, 2, 3});
     list.add(Numbers{4, 5, 6, 7}, Numbers{4, 5, no_label, 7}, Numbers{1, 3});
     list.add({}, {});
-    const Rows rows = one_row_each(TokenStore(std::move(list)), {});
+    const TokenStore store(std::move(list));
+    BOOST_TEST(one_row_each(store, {}).size() == 2);  // the empty one has nothing to learn
+    const Rows rows = one_row_each(store, {.max_length = {}, .keeps_all = true});
     BOOST_TEST_REQUIRE(rows.size() == 3);
     const FlatBatch batch = flatten(rows, std::vector<int64_t>{2, 1, 0});
     BOOST_TEST(batch.tokens == (std::vector<int64_t>{4, 5, 6, 7, 1, 2, 3}),
@@ -130,7 +132,8 @@ BOOST_FIXTURE_TEST_CASE(a_plan_keeps_the_totals_of_its_rows, Folder) {
         RowTotals totals;
     };
     for (const Case& one :
-         {Case{{}, {34, 9, 9}}, Case{{.max_length = 5}, {25, 5, 5}},
+         {Case{{.max_length = {}, .keeps_all = true}, {34, 9, 9}},
+          Case{{.max_length = 5, .keeps_all = true}, {25, 5, 5}},
           Case{{.max_length = 10, .packs = true, .shuffles = true}, {34, 10, 9}},
           Case{{.max_length = 12, .packs = true, .strategy = Strategy::wrapped}, {34, 12, 12}}}) {
         RowReport report;
