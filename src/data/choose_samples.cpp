@@ -60,20 +60,25 @@ Expected<std::vector<int64_t>> one_after_another(const std::vector<int64_t>& siz
     return chosen;
 }
 
-// Shuffles each source, takes its first samples, again and again if there are too few, and shuffles
-// all of them, as alignment-handbook does with datasets.
-Expected<std::vector<int64_t>> shuffled(int64_t seed, const std::vector<int64_t>& sizes,
+// Shuffles the sources with a number of passes, takes the first samples of each, again and again if
+// there are too few, and shuffles all of them, as alignment-handbook does with datasets.
+Expected<std::vector<int64_t>> shuffled(const SampleChoice& choice,
+                                        const std::vector<int64_t>& sizes,
                                         const std::vector<double>& counts) {
     auto taken = one_after_another(sizes, counts);
     if (!taken) return taken;
+    const auto seed = static_cast<uint64_t>(*choice.shuffle_seed);
     std::vector<int64_t> places;
-    for (const int64_t size : sizes) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
         const auto first = static_cast<int64_t>(places.size());
-        for (const int64_t place : numpy_permutation(static_cast<uint64_t>(seed), size))
-            places.push_back(first + place);
+        std::vector<int64_t> order(static_cast<size_t>(sizes[i]));
+        std::iota(order.begin(), order.end(), int64_t{0});
+        if (i < choice.shuffles.size() && choice.shuffles[i])
+            order = numpy_permutation(seed, sizes[i]);
+        for (const int64_t place : order) places.push_back(first + place);
     }
     for (int64_t& sample : taken.value()) sample = places[static_cast<size_t>(sample)];
-    numpy_shuffle(static_cast<uint64_t>(seed), std::span(taken.value()));
+    numpy_shuffle(seed, std::span(taken.value()));
     return taken;
 }
 
@@ -140,7 +145,7 @@ Expected<std::vector<int64_t>> samples_of_mixture(const SampleChoice& choice) {
     for (size_t i = 0; i < choice.epochs.size(); ++i)
         counts[i] = choice.shuffle_seed ? std::floor(counts[i] * choice.epochs[i])
                                         : std::nearbyint(counts[i] * choice.epochs[i]);
-    if (choice.shuffle_seed) return shuffled(*choice.shuffle_seed, sizes, counts);
+    if (choice.shuffle_seed) return shuffled(choice, sizes, counts);
     return one_after_another(sizes, counts);
 }
 

@@ -220,11 +220,14 @@ SampleChoice choice_of(const Preparation& preparation) {
                         .test_size = preparation.test_size,
                         .seed = preparation.split_seed,
                         .shuffle_seed = preparation.shuffle_seed};
+    const bool has_epochs = std::ranges::any_of(
+        preparation.sources, [](const Source& source) { return source.epochs.has_value(); });
     for (const Source& source : preparation.sources) {
         choice.names.push_back(shown_name(source.dataset));
         if (source.fraction) choice.fractions.push_back(*source.fraction);
         if (source.weight) choice.weights.push_back(*source.weight);
-        if (source.epochs) choice.epochs.push_back(*source.epochs);
+        if (has_epochs) choice.epochs.push_back(source.epochs.value_or(1));
+        choice.shuffles.push_back(source.epochs.has_value());
     }
     return choice;
 }

@@ -180,7 +180,7 @@ private:
 };
 
 // Checks that only one of fractions, weights and epochs is set.
-std::optional<Failure> check_amounts(std::vector<Source>& sources) {
+std::optional<Failure> check_amounts(const std::vector<Source>& sources) {
     using Amount = std::optional<double> Source::*;
     static constexpr std::array<std::pair<const char*, Amount>, 3> amounts{
         {{"fraction", &Source::fraction},
@@ -194,11 +194,8 @@ std::optional<Failure> check_amounts(std::vector<Source>& sources) {
         if (given != nullptr)
             return wrong_mixture(format_text("{} and {} exclude each other", given, name));
         given = name;
-        if (amount == &Source::epochs) {
-            for (Source& source : sources) source.epochs = source.epochs.value_or(1);
-        } else if (num_given < std::ssize(sources)) {
+        if (amount != &Source::epochs && num_given < std::ssize(sources))
             return wrong_mixture(format_text("{} is given for some and not for all", name));
-        }
     }
     return std::nullopt;
 }

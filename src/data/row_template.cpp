@@ -25,10 +25,10 @@ bool is_function(const std::string& name) {
     return std::ranges::find(functions, name) != functions.end();
 }
 
-// Returns true if the template asks whether the name is defined, or has a default for it.
+// Returns true if the template asks whether the name is defined, has a default for it, or sets it.
 bool may_lack(const std::string& source, const std::string& name) {
     const std::regex question("\\b" + name + R"(\s+is\s+(not\s+)?(defined|undefined)|\b)" + name +
-                              R"(\s*\|\s*(default|d)\b)");
+                              R"(\s*\|\s*(default|d)\b|\{%-?\s*set\s+)" + name + R"(\s*=)");
     return std::regex_search(source, question);
 }
 

@@ -162,7 +162,7 @@ class RowTemplates(PrepareTest):
         split = both.train_test_split(test_size=5, seed=3)
         self.assertEqual(self.first_tokens(prepared), [row[0] for row in split["train"]["input_ids"]])
         self.expect_one_message(self.prepare("--dataset_name", paths[0], "--test_split_size", "30"), 78,
-                                "test_split_size = 30: the data has 30 rows")
+                                "test_split_size = 30: the data has 30 samples")
 
     def test_what_goes_wrong(self):
         data = self.write("rows.jsonl", [{"q": "a", "a": {"text": "b"}}, {"q": "c", "a": {}}, {"a": {"text": "d"}}])

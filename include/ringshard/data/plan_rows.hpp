@@ -30,8 +30,10 @@ struct SampleChoice {
     enum class Side { all, train, test } side = Side::all;
     double test_size = 0;  // to split off: a share of the samples; from 1 on: a number
     int64_t seed = 0;
-    // If set, each source is shuffled before a part of it is taken, and all of them together.
+    // If set, the samples of all sources are shuffled together, and before that each source in
+    // `shuffles`, of which a number of passes is given.
     std::optional<int64_t> shuffle_seed{};
+    std::vector<bool> shuffles{};  // by source
 };
 // Returns sample numbers in the order of use. Selects like TRL and datasets, but with a seed for
 // the split. Draws the samples of datasets' interleave_datasets for the same seed. Fails if a
