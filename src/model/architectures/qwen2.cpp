@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -15,7 +15,13 @@ ModelSpec read_qwen2_moe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 16});
     const bool has_bias = config.boolean("qkv_bias", true);
     for (BlockSpec& block : spec.blocks) block.attention.has_bias = has_bias;
-    read_windows_of_layers(config, spec);
+    // transformers writes 0 where use_sliding_window is false.
+    if (config.part("sliding_window") == 0 && !config.boolean("use_sliding_window", false))
+        set_windows(config, spec,
+                    read_layer_types(config, spec.blocks.size(), [](size_t) { return false; }),
+                    std::nullopt);
+    else
+        read_windows_of_layers(config, spec);
     if (config.part("num_experts") == 0) return spec;
     ExpertsSpec experts =
         read_gated_experts(config, spec, {.count = 60, .per_token = 4, .shared = 5632});
