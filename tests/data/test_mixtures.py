@@ -112,11 +112,11 @@ class Mixtures(PrepareTest):
                                 "test_split_size = 50: the data has 50 samples, and some have to be left to train on")
 
     def test_files_are_found_by_their_splits(self):
-        self.write("set/train-a.jsonl", [{"input_ids": [1]}])
-        self.write("set/test-a.jsonl", [{"input_ids": [2]}])
+        self.write("set/train-a.jsonl", [{"input_ids": [1, 9]}])
+        self.write("set/test-a.jsonl", [{"input_ids": [2, 9]}])
         packed = self.folder / "set" / "train-b.jsonl.gz"
         with gzip.open(packed, "wt") as file:
-            file.write('{"input_ids": [3]}\n')
+            file.write('{"input_ids": [3, 9]}\n')
         prepared = self.prepare("--dataset_name", str(self.folder / "set"), "--eval_strategy", "epoch")
         self.assertEqual(self.first_tokens(prepared, 0), [1, 3])
         self.assertEqual(self.first_tokens(prepared, 1), [2])

@@ -54,7 +54,7 @@ class Prepare(PrepareTest):
         self.assertEqual(texts(*name("a.csv")), ['one, "1"\nmore', "two"])
         self.assertEqual(texts(*name("a.tsv")), ["one, 1"])
         self.assertEqual(texts(*name("packed.csv.gz")), ["packed"])
-        self.assertEqual(texts(*name("notes.txt"), "--dataset_train_split", "train[1:]"), ["", "third line"])
+        self.assertEqual(texts(*name("notes.txt"), "--dataset_train_split", "train[1:]"), ["third line"])  # an empty line teaches nothing
         self.assertEqual(texts(*name("notes.txt"), "--sample_by", "document"), ["first line\n\nthird line\n"])
         self.assertEqual(texts("--datasets", json.dumps([{"path": "text", "data_files": str(self.folder / "a.tsv")}])), ["text\tn", "one, 1\t1"])
         self.expect_one_message(self.prepare(*name("a.csv"), "--dataset_text_field", "body"), 65, "a.csv, row 1: there is no column body")
