@@ -44,7 +44,7 @@ def soak(trainer, folder, steps, every):
     made = os.path.join(folder, "model")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HOME": os.path.join(folder, "hf"), "OMPI_MCA_ess_singleton_isolated": "1",
                    "OMPI_MCA_orte_create_session_dirs": "0"}
-    subprocess.run([trainer, "init", os.path.join(model, "config.json"), "--output_dir", made], check=True, env=environment)
+    subprocess.run([trainer, "init", "--config_json", os.path.join(model, "config.json"), "--output_dir", made], check=True, env=environment)
     command = [trainer, "train", "--model_name_or_path", made, "--dataset_name", data, "--eval_dataset_name", data, "--bf16", "false",
                "--max_length", "16", "--per_device_train_batch_size", "1", "--per_device_eval_batch_size", "64", "--max_steps", str(steps),
                "--logging_steps", "1", "--eval_strategy", "steps", "--eval_steps", str(every), "--save_steps", str(every),
