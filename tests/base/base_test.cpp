@@ -280,8 +280,8 @@ BOOST_AUTO_TEST_CASE(hostile_expressions_end) {
         const auto found = CompiledRegex::Search(regex.value(), name).matches_whole();
         return !found ? found.failure().message : found.value() ? "yes" : "no";
     };
-    BOOST_TEST(outcome("([a-z._0-9]+)+!").find("limit exceeded") != std::string::npos);
-    BOOST_TEST(outcome("(.*)*(.*)*(.*)*!").find("limit exceeded") != std::string::npos);
+    BOOST_TEST(outcome("([a-z._0-9]+)+[!?]").find("limit exceeded") != std::string::npos);
+    BOOST_TEST(outcome("(.*)*(.*)*(.*)*[!?]").find("limit exceeded") != std::string::npos);
     const std::string deep = std::string(50'000, '(') + "q_proj" + std::string(50'000, ')');
     BOOST_TEST(outcome(deep).find("nested") != std::string::npos, outcome(deep));
     BOOST_TEST(outcome(".*q_proj") == "yes");

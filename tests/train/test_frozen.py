@@ -176,7 +176,7 @@ class Frozen(StoppedRunTest):
 
     def test_settings_that_make_no_sense(self):
         for freeze, words in ((["--freeze", "layers["], ("freeze = layers[", "is no regular expression")),
-                              (["--freeze", "([a-z._0-9]+)+!"], ("freeze = ([a-z._0-9]+)+!: takes too many steps on the name",)),
+                              (["--freeze", "([a-z._0-9]+)+[!?]"], ("freeze = ([a-z._0-9]+)+[!?]: takes too many steps on the name",)),
                               (["--freeze", r"layer\.1\.mlp"], ("matches no tensor", "the nearest are model.layers.1.mlp")),
                               (["--train_only", "lm_head"], ("train_only = lm_head", "matches no tensor")),
                               (["--freeze", "."], ("nothing is left to train",)),
