@@ -13,6 +13,7 @@ def options():
     lines = [line.split() for line in (ROOT / "tests" / "config" / "option_list.txt").read_text().splitlines()]
     known = {words[0]: words[1] for words in lines if words[1] != "="}
     known |= {words[0]: known.get(words[2]) for words in lines if words[1] == "="}
+    known |= {name: "served" for name, status in known.items() if status == "block"}  # its settings are
     return known
 
 

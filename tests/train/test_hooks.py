@@ -44,7 +44,8 @@ class Hooks(TrainerTest):
     def test_events_come_once_with_the_numbers_of_their_line(self):
         hook = self.script(f"cat >> {self.seen}; test -z \"$OMPI_COMM_WORLD_SIZE\" || exit 3\n")
         flags = [word for event in ("log", "save", "evaluate", "end") for word in (f"--on_{event}", hook)]
-        result = self.expect(self.train(*flags, ranks=2), 0, "done: step 6")
+        result = self.train(*flags, ranks=2)
+        self.expect(result, 0, "done: step 6")
         self.assertNotIn("warning: on_", result.stderr)
         lines = read_metrics(self.output)
         seen = self.objects()
@@ -62,7 +63,8 @@ class Hooks(TrainerTest):
         self.assertEqual(len(self.objects()), len(seen), "a complete run has no events")
 
     def test_one_that_fails_is_a_warning(self):
-        result = self.expect(self.train("--on_log", "exit 4", "--on_end", "kill -9 $$"), 0, "done: step 6")
+        result = self.train("--on_log", "exit 4", "--on_end", "kill -9 $$")
+        self.expect(result, 0, "done: step 6")
         self.assertIn("warning: on_log = exit 4 ended with code 4; training is not affected", result.stderr)
         self.assertIn("warning: on_end = kill -9 $$ was ended by signal 9; training is not affected", result.stderr)
 
@@ -70,7 +72,8 @@ class Hooks(TrainerTest):
         pid = os.path.join(self.folder.name, "pid")
         hook = self.script(f"sleep 1000 &\necho $! > {pid}\nwait\n")
         begin = time.time()
-        result = self.expect(self.train("--on_end", hook, "--hook_timeout_s", "1"), 0, "done: step 6")
+        result = self.train("--on_end", hook, "--hook_timeout_s", "1")
+        self.expect(result, 0, "done: step 6")
         self.assertIn("ran longer than hook_timeout_s = 1 and was ended; training is not affected", result.stderr)
         self.assertLess(time.time() - begin, 100)
         with open(pid) as file:

@@ -76,7 +76,7 @@ class Trackers(TrainerTest):
         self.assertEqual((head.project, head.display_name), ("huggingface", "a run"))
         self.assertEqual(os.path.basename(files[0]), f"run-{head.run_id}.wandb")
         config = {item.key: json.loads(item.value_json) for item in head.config.update}
-        self.assertEqual((config["max_steps"], config["run_name"], config["bf16"]), (9, "a run", False))
+        self.assertEqual((config["max_steps"], config["run_name"], config["save_steps"]), (9, "a run", 3))
         lines = []
         for record in read:
             if record.HasField("history"):
@@ -123,7 +123,8 @@ class Trackers(TrainerTest):
         self.assertNotEqual(self.train(RINGSHARD_FAULT="step:2:kill").returncode, 0)  # before the first checkpoint
         for fault in ("step:5:kill", "step:4:kill"):
             self.assertNotEqual(self.train(RINGSHARD_FAULT=fault).returncode, 0)
-        result = self.expect(self.train(), 0, "done: step 9")
+        result = self.train()
+        self.expect(result, 0, "done: step 9")
         for command in ("wandb sync ", "mlflow ui --backend-store-uri ", "trackio show --project huggingface"):
             self.assertIn(command, result.stderr)
         self.check_all()
@@ -144,7 +145,8 @@ class Trackers(TrainerTest):
         for name in ("wandb", "mlruns", "trackio"):
             with open(os.path.join(self.output, name), "w"):
                 pass
-        result = self.expect(self.train(), 0, "done: step 9")
+        result = self.train()
+        self.expect(result, 0, "done: step 9")
         for name in ("wandb", "mlflow", "trackio"):
             self.assertIn(f"nothing more is written for {name} in this attempt, and metrics.jsonl has all of it", result.stderr)
         for name in ("wandb", "mlruns", "trackio"):
