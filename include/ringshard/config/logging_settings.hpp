@@ -21,7 +21,7 @@ struct LoggingSettings {
     double logging_steps = 10;  // below 1: a fraction of all steps
     bool logging_first_step = false;
     std::vector<std::string> report_to;
-    std::string project;  // of the trackers; empty: the one that their variables name
+    std::string project = "huggingface";  // of the trackers
     bool disable_tqdm = false;
     std::string profile_steps;  // "10-12"
     std::string on_log;         // commands; empty: none

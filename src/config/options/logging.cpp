@@ -23,8 +23,8 @@ void add_logging_options(OptionTable& table) {
                      "output_dir/metrics.jsonl, and in further formats with report_to tensorboard, "
                      "wandb, mlflow or trackio");
     group.serve("project", &LoggingSettings::project,
-                "Project or experiment of the trackers; by default the one that WANDB_PROJECT, "
-                "MLFLOW_EXPERIMENT_NAME or TRACKIO_PROJECT names, else huggingface.");
+                "Project or experiment of the trackers; where none is given, WANDB_PROJECT, "
+                "MLFLOW_EXPERIMENT_NAME or TRACKIO_PROJECT may name it.");
     group.serve("disable_tqdm", &LoggingSettings::disable_tqdm,
                 "No live progress bar on a terminal.");
 

@@ -36,13 +36,13 @@ void identify(report::TrackedRun& run, bool begins_anew) {
         std::cerr << "warning: " << failure->message << '\n';
 }
 
+// The trackers' own variables are weaker than the setting.
 std::string find_project(const CommandContext& context) {
-    const std::string& given = context.settings.values.logging.project;
-    if (!given.empty()) return given;
+    if (context.settings.given.contains("project")) return context.settings.values.logging.project;
     for (const char* variable : {"WANDB_PROJECT", "MLFLOW_EXPERIMENT_NAME", "TRACKIO_PROJECT"})
         if (const auto named = context.environment.find(variable); named && !named->empty())
             return *named;
-    return "huggingface";
+    return context.settings.values.logging.project;
 }
 
 }  // namespace
