@@ -39,9 +39,10 @@ BOOST_AUTO_TEST_CASE(adapters_give_the_logits_and_merged_weights_of_peft) {
                               {.cuts = {true, true, true, false}, .adapter = entry.path()});
         const at::Tensor logits = model.logits(document_of(golden.at(name + ".input_ids")));
         BOOST_TEST(test::largest_difference(logits, golden.at(name + ".logits")) < 1e-5);
+        const auto of_peft = golden.find(name + ".float32." + merged);
+        if (of_peft == golden.end()) continue;
         model::merge_adapters(model.spec, model.zero);
-        BOOST_TEST(test::largest_difference(model.weights().at(merged),
-                                            golden.at(name + ".float32." + merged)) < 1e-6);
+        BOOST_TEST(test::largest_difference(model.weights().at(merged), of_peft->second) < 1e-6);
         ++count;
     }
     BOOST_TEST(count >= 8);
