@@ -134,7 +134,12 @@ class Adapters(TrainerTest):
                 if not is_tied:
                     self.check_merging(model.merge_and_unload(), output, merged, "float32")
                     continue
-                self.expect(run("export", os.path.join(output, "checkpoint-3"), "--merge", "true", "--output_dir", merged, ranks=2), 0)
+                checkpoint, adapter = os.path.join(output, "checkpoint-3"), os.path.join(folder, "adapter")
+                self.expect_one_message(run("export", checkpoint, "--merge", "true", "--output_dir", merged, ranks=2), 78,
+                                        "lm_head is tied to the embedding", "merge that folder")
+                self.expect(run("export", checkpoint, "--output_dir", adapter), 0)
+                self.expect(run("export", adapter, "--merge", "true", "--output_dir", merged, "--model_name_or_path",
+                                os.path.join(FOLDERS, name), ranks=2), 0)
                 ours = AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32, attn_implementation="eager")
                 self.assertFalse(ours.config.tie_word_embeddings)
                 self.assertAlmostEqual(their_eval_loss(ours.eval()), eval_loss, delta=1e-5)

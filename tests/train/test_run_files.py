@@ -172,7 +172,7 @@ class RunFiles(TrainerTest):
         flags = [*COMMON, "--max_steps", "4", "--eval_strategy", "steps", "--eval_steps", "2", "--save_steps", "2"]
         alone = {}
         for name, path in sets.items():
-            self.expect(self.train(*flags, "--save_strategy", "no", "--eval_dataset_name", path), 0)
+            self.expect(self.train(*flags, "--save_strategy", "no", "--eval_dataset_name", path, ranks=2), 0)
             alone[name] = [line["eval_loss"] for line in read_metrics(self.output) if "eval_loss" in line]
             shutil.rmtree(self.output)
         settings = os.path.join(self.folder.name, "sets.yaml")

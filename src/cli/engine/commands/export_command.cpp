@@ -328,11 +328,15 @@ int run_export(const CommandContext& context) {
     if (const auto failure =
             apply(adapters.value(), joint.value(), merges, checkpoint.folder, spec.value()))
         return report_failure(comm::found_by_all(*failure), world);
-    if (merges && spec.value().tied && spec.value().head_adapter) {
-        // Else the embedding would change with the output layer.
-        spec.value().tied = false;
-        spec.value().reads_head_from_embedding = true;
-    }
+    if (merges && spec.value().tied && spec.value().head_adapter)
+        return report_failure(
+            comm::found_by_all(
+                {ExitCode::settings,
+                 format_text("merge: {} is tied to the embedding, which a checkpoint of an adapter "
+                             "does not hold apart; export the adapter without merge, and then "
+                             "merge that folder: trainer export FOLDER --merge true",
+                             spec.value().names.head)}),
+            world);
     if (const auto failure = merges ? model::refuse_merge(spec.value()) : std::nullopt)
         return report_failure(comm::found_by_all(*failure), world);
     if (const auto failure = comm::first_failure(

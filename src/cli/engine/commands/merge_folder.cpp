@@ -87,6 +87,7 @@ comm::Agreed<model::ModelSpec> spec_of(AdapterAndBase& found, const comm::Group&
         // Else the embedding would change with the output layer.
         spec.value().tied = false;
         spec.value().reads_head_from_embedding = true;
+        spec.value().frozen.insert(spec.value().names.head + ".weight");
     }
     return spec;
 }
