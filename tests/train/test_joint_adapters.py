@@ -302,7 +302,7 @@ class JointAdapters(JointAdaptersTest):
             self.expect_refusal("list: [{name: a, %s: %s}]" % (key, value), f"{key} = {value} [", "adapter a]",
                                 "adapters that train together share it")
         self.expect_refusal("list: [{name: a, learning_rate: fast}]", "learning_rate = fast [", "adapter a]", "number")
-        self.expect_refusal("list: [{name: a, lora_r: 5000}]", "adapter a: lora_r = 5000",
+        self.expect_refusal("list: [{name: a, lora_r: 0}]", "lora_r = 0 [", "adapter a]",
                             flags=["--dataset_name", self.data_of("small")])
         for flag, value in (("init_lora_weights", "pissa"), ("adapter_name_or_path", "folder")):
             self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])

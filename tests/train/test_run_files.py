@@ -253,8 +253,9 @@ class RunFiles(TrainerTest):
         flags = [*EVALUATED[:-6], "--max_steps", "6", "--eval_strategy", "steps", "--eval_steps", "2", "--save_steps", "2",
                  "--save_total_limit", "1", "--load_best_model_at_end"]
         result = self.train(*flags, RINGSHARD_FAULT="save:describe:3:eio")
-        self.expect(result, 0, "warning: the save of step 6 failed", "the best model is that of step 4")
-        self.assertTrue(self.read("trainer_state.json")["best_model_checkpoint"].endswith("checkpoint-4"))
+        self.expect(result, 74, "warning: the save of step 6 failed", "the best model is that of step 4", "the save of the last step failed")
+        self.expect(self.train(*flags), 0, "resuming from")
+        self.assertTrue(self.read("trainer_state.json")["best_model_checkpoint"].endswith("checkpoint-6"))
 
     def test_a_resumed_run_knows_the_best(self):
         flags = [*GROWING, "--save_steps", "2", "--load_best_model_at_end", "--full_determinism"]

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr mesh::Cuts everything{true, true, true, false};
+constexpr mesh::Cuts all_sharded{true, true, true, false};
 
 struct AdapterAndBase {
     model::LoraConfig config;
@@ -136,7 +136,7 @@ int merge_folder(const CommandContext& context, const fs::path& adapter, const f
 
     const mesh::MeshShape shape{.shard = world.size()};
     const mesh::Mesh mesh(world, shape, at::kCPU);
-    shard::Zero zero(model::make_units(spec.value(), shape.zero()), everything,
+    shard::Zero zero(model::make_units(spec.value(), shape.zero()), all_sharded,
                      {at::kFloat, at::kFloat}, mesh);
     auto weights = Pretrained::open(found.value().base, spec.value(), Pretrained::Wanted::all,
                                     checkpoint::Verification::sizes, world);
