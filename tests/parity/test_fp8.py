@@ -143,7 +143,7 @@ class Fp8(TrainerTest):
                 self.expect(train(whole), 0)
                 self.expect(train(resumed, "--resume_from_checkpoint", os.path.join(whole, "checkpoint-3")), 0, "resuming from")
                 self.assertEqual(content(whole), content(resumed))
-                self.assertEqual([step["loss"] for step in read_steps(resumed)], [step["loss"] for step in read_steps(whole)[3:]])
+                self.assertEqual([step["loss"] for step in read_steps(resumed)[3:]], [step["loss"] for step in read_steps(whole)[3:]])
                 if recipe:
                     checkpoints = [os.path.join(output, "checkpoint-6") for output in (whole, resumed)]
                     self.assertEqual(*map(maxima_of, checkpoints))
@@ -163,7 +163,7 @@ class Fp8(TrainerTest):
                                      (("--fp8_recipe", "tensorwise"), ("has maxima of fp8_recipe delayed",), None)):
                 with self.subTest(more=more), tempfile.TemporaryDirectory() as output:
                     said = train(output, *start, *more, says=says)
-                    for ours, theirs in zip(read_steps(output), read_steps(whole)[3:], strict=True):
+                    for ours, theirs in zip(read_steps(output)[3:], read_steps(whole)[3:], strict=True):
                         self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=5e-3 if kept else 5e-2)
                     if kept is None:
                         self.assertIsNone(history_of(os.path.join(output, "checkpoint-6")))
@@ -176,7 +176,7 @@ class Fp8(TrainerTest):
                 train(rowwise, "--per_device_train_batch_size", "4")
                 train(output, *DELAYED, "--per_device_train_batch_size", "4", "--resume_from_checkpoint", os.path.join(rowwise, "checkpoint-3"),
                       says=("has no maxima for fp8_recipe delayed",))
-                self.assertEqual(read_steps(output)[0]["loss"], read_steps(rowwise)[3]["loss"])  # the first step is one of rows
+                self.assertEqual(read_steps(output)[3]["loss"], read_steps(rowwise)[3]["loss"])  # the first step is one of rows
 
     def test_damaged_maxima_are_refused(self):
         with tempfile.TemporaryDirectory() as output:
