@@ -222,7 +222,7 @@ class Adapters(StoppedRunTest):
                 ("pissa", ["--init_lora_weights", "pissa", "--lora_dropout", "0"], []),
                 ("dora", ["--use_dora"], ["names", "use_dora"]),
                 ("biases", ["--bias", "lora_only"], ["bias", "names"]),
-                ("bias of B", ["--lora_bias"], ["names"]),
+                ("bias of B", ["--lora_bias"], ["lora_bias", "names"]),
                 ("saved", ["--lora_modules_to_save", "norm"], ["modules_to_save", "names"])):
             with self.subTest(name):
                 self.expect(self.train(self.path(name), "--max_steps", "1", "--save_strategy", "no", choice=["--use_peft", *flags]), 0)
