@@ -47,33 +47,32 @@ void add_row(const TokenStore& store, int64_t number, uint32_t length, bool keep
     plan.end_row();
 }
 
-// Returns true if a kept token of the sample is a target: the first one of a document is none,
-// since no token before it predicts it.
-bool has_target(const TokenStore& store, int64_t number, uint32_t length, bool keeps_end) {
-    const Sample& sample = store.sample(number);
-    const uint32_t whole = store.length(number);
-    const uint32_t begin = keeps_end ? whole - length : 0;
-    const uint32_t end = std::min(begin + length, sample.end_label);
-    const std::span<const uint32_t> documents = store.documents(number);
-    uint32_t document_begin = 0;
-    for (const uint32_t document : documents.empty() ? std::span(&whole, 1) : documents) {
-        const uint32_t first = std::max(std::max(begin, document_begin) + 1, sample.first_label);
-        const uint32_t last = std::min(document_begin + document, end);
-        for (uint32_t token = first; token < last; ++token)
-            if (store.label(sample.begin + token) != no_label) return true;
-        document_begin += document;
-    }
-    return false;
+bool has_label(const Sample& sample, uint32_t whole, uint32_t length, bool keeps_end) {
+    if (sample.first_label == sample.end_label) return false;
+    return keeps_end ? sample.end_label > whole - length : sample.first_label < length;
 }
 
-// The same of the rows of a plan.
-bool has_target(const TokenStore& store, const RowPlan& plan) {
-    return std::ranges::any_of(plan.pieces, [&](const Piece& piece) {
+// Returns true if a token is a target: the first one of a document is none, since no token before
+// it predicts it.
+bool has_target(const TokenStore& store, std::span<const Piece> pieces) {
+    return std::ranges::any_of(pieces, [&](const Piece& piece) {
         for (uint64_t token = piece.begin + (piece.goes_on != 0 ? 0 : 1);
              token < piece.begin + piece.length; ++token)
             if (store.label(token) != no_label) return true;
         return false;
     });
+}
+
+RowPlan without_rows_that_teach_nothing(const TokenStore& store, RowPlan plan, RowReport& report) {
+    RowPlan kept;
+    for (int64_t row = 0; row < plan.size(); ++row) {
+        const std::span<const Piece> pieces = plan.row(row);
+        if (!has_target(store, pieces)) continue;
+        kept.pieces.insert(kept.pieces.end(), pieces.begin(), pieces.end());
+        kept.end_row();
+    }
+    report.dropped += plan.size() - kept.size();
+    return kept;
 }
 
 RowPlan one_row_each(const TokenStore& store, std::span<const int64_t> samples,
@@ -86,7 +85,8 @@ RowPlan one_row_each(const TokenStore& store, std::span<const int64_t> samples,
     for (const int64_t number : samples) {
         const uint32_t whole = store.length(number);
         const uint32_t length = std::min(whole, limit);
-        if (!settings.keeps_all && !has_target(store, number, length, keeps_end)) {
+        const bool may_drop = !settings.keeps_all && settings.max_length;
+        if (may_drop && !has_label(store.sample(number), whole, length, keeps_end)) {
             ++report.dropped;
             continue;
         }
@@ -114,7 +114,7 @@ RowPlan packed(const TokenStore& store, std::span<const int64_t> samples,
         numpy_shuffle(static_cast<uint64_t>(settings.seed), std::span(documents));
     RowPlan plan = pack(documents, settings.strategy, limit,
                         settings.scope == config::PackingScope::global ? 0 : trl_problem_size);
-    if (has_target(store, plan)) return plan;
+    if (has_target(store, plan.pieces)) return plan;
     report.dropped = std::ssize(samples);
     return {};
 }
@@ -141,6 +141,9 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
     RowPlan plan = settings.packs ? packed(store, samples, settings, report)
                                   : one_row_each(store, samples, settings, report);
     if (settings.shuffles) shuffle_rows(plan, settings.seed);
+    // TRL shuffles these rows with the others.
+    if (!settings.packs && !settings.keeps_all)
+        plan = without_rows_that_teach_nothing(store, std::move(plan), report);
     report.rows = plan.size();
     for (int64_t row = 0; row < plan.size(); ++row) report.of_rows.add(plan.row(row));
     return plan;

@@ -163,7 +163,7 @@ class Prepare(PrepareTest):
         self.assertEqual([row["input_ids"] for row in self.rows(named)], [row["input_ids"] for row in self.rows(self.prepare("--dataset_name", ours))])
         self.assertNotIn("human and gpt", named.stderr)
         for value, words in (('["human"]', "roles is a list, where {\"user\": \"NAME IN THE DATA\", ...} is needed"), ('{"user": 3}', "roles: user is a number"),
-                             ("{", "roles: is no JSON")):
+                             ("{", "must be JSON")):
             self.expect_one_message(self.prepare("--dataset_name", theirs, "--roles", value), 78, words)
         mixture = json.dumps([{"path": theirs, "roles": {"user": "human", "assistant": "gpt"}}])  # its own names, and those of the settings
         self.expect(self.prepare("--datasets", mixture, "--role_key", "from", "--content_key", "value"), 0)
@@ -174,7 +174,7 @@ class Prepare(PrepareTest):
         loops = "".join("{% for x in range(1000) %}" for _ in range(3)) + "{% endfor %}" * 3
         for source, words in ((loops, "the template takes more than 100000000 steps"),
                               ("{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-                               "the template would make a value of more than 64.0 MiB")):
+                               "the template holds more than 64.0 MiB at a time")):
             template.write_text(source)
             self.expect_one_message(self.prepare("--dataset_name", chat, "--chat_template_path", str(template)), 65,
                                     f"{chat}:1: {template}, line 1: {words}")

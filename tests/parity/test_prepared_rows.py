@@ -19,13 +19,8 @@ OTHERWISE = {"chat_assistant_only_no_markers"}
 
 
 def has_target(row):
-    """TRL keeps rows that teach nothing, as those of one token; this program drops them. The first token of a document is no target."""
-    begin = 0
-    for length in row.get("seq_lengths", [len(row["labels"])]):
-        if any(label != -100 for label in row["labels"][begin + 1:begin + length]):
-            return True
-        begin += length
-    return False
+    """TRL keeps rows that teach nothing, as those of one token; this program drops them unless it packs. The first token is no target."""
+    return "seq_lengths" in row or any(label != -100 for label in row["labels"][1:])
 
 
 def flags(case):
