@@ -124,7 +124,7 @@ class TrainingTemplates(TrainerTest):
                       "put {% generation %} ... {% endgeneration %} around what the assistant says in a copy of the template, and name "
                       "that file with chat_template_path"):
             self.assertIn(words, self.stderr)
-        marked = stock.replace("{%- for message in messages %}", "{%- for message in messages %}{% generation %}{% endgeneration %}", 1)
+        marked = stock + "{% if false %}{% generation %}{% endgeneration %}{% endif %}"
         self.prepare(marked, [{"messages": says}], fails=65)  # marks of its own count, as in TRL
         self.assertIn("no token of this conversation is the assistant's", self.stderr)
 
