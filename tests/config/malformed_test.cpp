@@ -82,7 +82,8 @@ BOOST_AUTO_TEST_CASE(json_that_is_nested_beyond_reason) {
 }
 
 BOOST_AUTO_TEST_CASE(bytes_that_are_no_text) {
-    BOOST_TEST(has(problem_of({"--output_dir", "run\xff"}), "output_dir = run\xef\xbf\xbd [command line]"));
+    BOOST_TEST(has(problem_of({"--output_dir", "run\xff"}),
+                   "output_dir = run\xef\xbf\xbd [command line]"));
     BOOST_TEST(has(problem_of({"--model_name_or_path", "\xc3("}), "is not UTF-8"));
     BOOST_TEST(has(problem_of_file("run_name: \"\xff\"\n"), "UTF-8"));
     BOOST_TEST(has(problem_of_file("lr_scheduler_kwargs: {\xff: 1}\n"), "UTF-8"));
