@@ -52,8 +52,7 @@ bool has_label(const Sample& sample, uint32_t whole, uint32_t length, bool keeps
     return keeps_end ? sample.end_label > whole - length : sample.first_label < length;
 }
 
-// Returns true if a token is a target: the first one of a document is none, since no token before
-// it predicts it.
+// Returns true if a token is a target. The first token of a document is not: no token predicts it.
 bool has_target(const TokenStore& store, std::span<const Piece> pieces) {
     return std::ranges::any_of(pieces, [&](const Piece& piece) {
         for (uint64_t token = piece.begin + (piece.goes_on != 0 ? 0 : 1);
