@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "cpu_gemm.hpp"
-#include "placement.hpp"
+#include "placed_job.hpp"
 #include "pretrained.hpp"
 #include "report_fp8.hpp"
 #include "ringshard/base/files.hpp"
@@ -20,10 +20,8 @@
 #include "ringshard/model/delayed_scaling.hpp"
 #include "ringshard/model/fp8_products.hpp"
 #include "ringshard/train/scorer.hpp"
-#include "ringshard/watch/watchdog.hpp"
 #include "run_inputs.hpp"
 #include "run_state.hpp"
-#include "test_hooks.hpp"
 
 namespace ringshard::cli {
 
@@ -153,22 +151,14 @@ MaybeFailure score(const CommandContext& given) {
     const comm::Group& world = given.world;
     const config::Settings settings = whole_rows(given.settings);
     const CommandContext context{given.command, settings, given.notes, given.environment, world};
-    auto faults = comm::agreed(world, Faults::read(context.environment, world.rank()));
-    if (!faults) return faults.failure();
-    watch::Watchdog watchdog(world, settings.values.run.hang_timeout_s,
-                             test_hooks::watch_pace(context.environment));
-    world.flight_recorder().set_activity("starting");
-    const auto start = place_ranks(context);
-    if (!start) return start.failure();
-    const Placement& placement = start.value();
-    print_start(context, placement);
+    const auto placed = PlacedJob::place(context);
+    if (!placed) return placed.failure();
+    PlacedJob& job = *placed.value();
     if (world.is_root()) say_what_has_no_effect(given);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? make_folder(settings) : std::optional<Failure>()))
         return failure;
-    const mesh::Mesh mesh(world, placement.shape, placement.device,
-                          {test_hooks::message_delay(context.environment), placement.shares_gpus});
-    const auto inputs = find_inputs(context, placement, faults.value(), RowsToKeep::all);
+    const auto inputs = find_inputs(context, job.placement, job.faults, RowsToKeep::all);
     if (!inputs) return inputs.failure();
     const model::ModelSpec spec = freeze_everything(inputs.value().spec);
     if (spec.vocabulary != spec.stored_vocabulary)
@@ -187,10 +177,10 @@ MaybeFailure score(const CommandContext& given) {
     if (model::delayed_scaling_options(settings.values.training) && world.is_root())
         std::cerr << "note: fp8_recipe delayed: scores have no steps before, so each row has a "
                      "scale\n";
-    const auto gemms = choose_gemms(context, placement, spec);
+    const auto gemms = choose_gemms(context, job.placement, spec);
     if (!gemms) return gemms.failure();
 
-    watchdog.begin(watch::Work::other);
+    job.watchdog->begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
     auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
                                        verification_of(context), world);
@@ -212,7 +202,7 @@ MaybeFailure score(const CommandContext& given) {
                 inputs.value().spec, inputs.value().adapters.folder,
                 start_of(inputs.value().adapters, settings.values.run.seed), world))
             return failure;
-    shard::Zero zero = make_weights(settings.values, spec, mesh);
+    shard::Zero zero = make_weights(settings.values, spec, job.mesh);
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
         return loaded.failure();
     zero.refresh_compute_weights();
@@ -221,19 +211,19 @@ MaybeFailure score(const CommandContext& given) {
         zero.refresh_compute_weights();
     }
     const model::Transformer model(
-        spec, zero, mesh,
+        spec, zero, job.mesh,
         {.policies = config::ActivationPolicy::input,
          .residual = model::residual_type(settings.values.training),
          .context_parallel = model::context_parallel_options(settings.values.parallel),
          .fp8 = model::fp8_options(settings.values.training),
          .gemms = &gemms.value().gemms,
-         .on_phase = [&watchdog](const std::string&) { watchdog.made_progress(); }});
+         .on_phase = [&job](const std::string&) { job.watchdog->made_progress(); }});
     const train::Scorer scorer(
         inputs.value().data.training,
         {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k},
-        world, mesh, model);
+        world, job.mesh, model);
     world.flight_recorder().set_activity("scoring");
-    return write_scores(context, mesh, scorer, watchdog);
+    return write_scores(context, job.mesh, scorer, *job.watchdog);
 }
 
 }  // namespace

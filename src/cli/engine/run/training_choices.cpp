@@ -1,0 +1,53 @@
+#include "training_choices.hpp"
+
+#include "check_plan.hpp"
+#include "gpu_gemm.hpp"
+#include "open_recorder.hpp"
+#include "report_fp8.hpp"
+#include "test_hooks.hpp"
+
+namespace ringshard::cli {
+
+comm::Agreed<TrainingChoices> make_choices(const CommandContext& given, const PlacedJob& job,
+                                           const RunInputs& inputs) {
+    auto recorder = open_recorder(given, job.placement);
+    if (!recorder) return recorder.failure();
+    if (const auto failure = report_fp8(given, inputs.spec)) return *failure;
+    auto gemms = choose_gemms(given, job.placement, inputs.spec);
+    if (!gemms) return gemms.failure();
+    if (job.placement.device.is_cuda() && !given.settings.values.run.dry_run)
+        choose_gpu_kernels(given, job.placement, inputs.spec, gemms.value(),
+                           least_memory(given, job.placement, 0));
+    auto settings =
+        choose_policies(given, job.placement, inputs.spec, inputs.data, gemms.value().gemms,
+                        test_hooks::device_memory(given.environment));
+    if (!settings) return settings.failure();
+    return TrainingChoices{std::move(recorder).value(), std::move(gemms).value(),
+                           std::move(settings).value()};
+}
+
+RunCurves::RunCurves(const CommandContext& context, const PlacedJob& job, const RunInputs& inputs) {
+    const auto load = [&](const config::Config& of_curve, const data::Rows& rows) -> data::Loader& {
+        return loaders.emplace_back(
+            rows, data::sampler_options(of_curve, rows, job.placement.shape.data()),
+            job.mesh.data_rank(), of_curve.training.gradient_accumulation_steps);
+    };
+    const std::vector<const data::Rows*> rows = inputs.data.all_training();
+    const std::vector<AdapterInJob>& joint = inputs.adapters.joint;
+    const config::Config& config = context.settings.values;
+    if (joint.empty())
+        curves.push_back({config.training, load(config, *rows.front()), config.run.seed});
+    for (size_t i = 0; i < joint.size(); ++i) {
+        const config::Config& own = joint[i].settings.values;
+        curves.push_back({own.training, load(own, *rows[i]), own.run.seed, joint[i].name});
+    }
+}
+
+std::vector<int64_t> RunCurves::num_steps() const {
+    std::vector<int64_t> steps;
+    for (const train::Curve& curve : curves)
+        steps.push_back(train::count_steps(curve.settings, curve.loader.steps_per_epoch()));
+    return steps;
+}
+
+}  // namespace ringshard::cli

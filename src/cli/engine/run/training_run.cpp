@@ -1,0 +1,150 @@
+#include "training_run.hpp"
+
+#include "check_plan.hpp"
+#include "open_offload_stores.hpp"
+#include "open_recorder.hpp"
+#include "ringshard/model/passed_hash.hpp"
+#include "ringshard/train/compute_rate.hpp"
+#include "run_checkpoints.hpp"
+#include "run_record.hpp"
+#include "test_hooks.hpp"
+#include "tracked_run.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+using MaybeFailure = std::optional<comm::AgreedFailure>;
+
+checkpoint::Extras make_extras(const RunStages& stages,
+                               const std::optional<PassedTensors>& passed) {
+    checkpoint::Extras extras = extras_of(stages.context, stages.job.placement.shape,
+                                          stages.begun.fingerprint, stages.begun.sidecar_files);
+    add_adapter_config(extras, stages.context.settings.values, stages.inputs);
+    if (passed) {
+        extras.texts[passed_text] = passed->folder;
+        extras.texts[model::passed_hash_text] = passed->hash;
+    }
+    return extras;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const RunStages& stages, std::optional<PassedTensors> passed,
+                         offload::OffloadStores stores)
+    : stages_(stages),
+      passed_(std::move(passed)),
+      model_(stages.context, stages.job.mesh, stages.inputs, stages.curves.curves,
+             std::move(stores), stages.choices.recorder.get(), stages.choices.gemms.gemms,
+             least_memory(stages.context, stages.job.placement,
+                          test_hooks::device_memory(stages.context.environment)),
+             *stages.job.watchdog),
+      form_{.type = find_written_type(stages.context, stages.begun.sidecar_files),
+            .wrapped = passed_ ? &passed_->files : nullptr,
+            .constants = stages.inputs.spec.constants},
+      extras_(make_extras(stages, passed_)),
+      peak_operations_(train::measured_peak(stages.choices.gemms.gemms, stages.job.placement.device,
+                                            model_.stack.zero.compute_type())),
+      hosts_(stages.context.world.gather_to_root(comm::host_name())) {}
+
+comm::Agreed<std::unique_ptr<TrainingRun>> TrainingRun::allocate(
+    const RunStages& stages, std::optional<PassedTensors> passed, int64_t activation_bytes) {
+    const auto& [context, job, inputs, choices, curves, begun] = stages;
+    const config::Config& config = context.settings.values;
+    auto stores = open_offload_stores(context, job.placement, mesh::cuts_of(config.parallel));
+    if (!stores) return stores.failure();
+    auto run = std::make_unique<TrainingRun>(stages, std::move(passed), std::move(stores).value());
+    // Pinned now, and not in the first step: tens of seconds where it is much. Files grow as they
+    // are written, and with ignore_plan the memory does.
+    const bool pins = job.placement.device.is_cuda() && !config.run.ignore_plan;
+    if (const auto failure =
+            cli::allocate(run->model_.offload_stores, pins ? activation_bytes : 0, context))
+        return *failure;
+    if (inputs.data.prompts)
+        run->model_.add_generator(context, job.mesh, *inputs.data.prompts,
+                                  find_end_tokens(begun.sidecar_files, context.world));
+    return run;
+}
+
+MaybeFailure TrainingRun::train_to_the_end(const job::Deadline& deadline) {
+    const auto& [context, job, inputs, choices, curves, begun] = stages_;
+    const comm::Group& world = context.world;
+    const RunStart start = begun.start(context, inputs);
+    Beginning beginning(start, begun.entry, model_, job.faults, *job.watchdog);
+    auto progress = beginning.first(std::move(begun.origin));
+    for (;;) {
+        if (!progress) return progress.failure();
+        auto ending = take_attempt(beginning, progress.value(), deadline);
+        if (!ending) ending = unless_superseded(beginning.attempt(), ending.failure(), world);
+        note_end(beginning.attempt(), ending, world);
+        if (!ending) return ending.failure();
+        if (ending.value() == train::Ending::complete) return std::nullopt;
+        world.flight_recorder().set_activity("going back to the newest checkpoint");
+        progress = beginning.again();
+    }
+}
+
+// Adds what an export needs to every checkpoint, as this attempt has loaded it.
+MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning) {
+    const model::ModelSpec& spec = stages_.inputs.spec;
+    if (const auto* initial = beginning.initial_adapter())
+        extras_.texts[model::initial_adapter_name] = initial->hash();
+    if (stages_.context.settings.values.checkpoint.save_model_in_checkpoints)
+        if (auto failure = add_model(extras_, model_.stack.zero, form_, beginning.initial_adapter(),
+                                     stages_.context.world))
+            return failure;
+    if (spec.frozen.empty()) return std::nullopt;
+    extras_.texts[checkpoint::frozen_text] = to_text(beginning.frozen());
+    // With adapters no frozen weight is written.
+    if (!model::has_adapters(spec)) extras_.frozen_source = beginning.frozen_source();
+    return std::nullopt;
+}
+
+comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
+                                                      const checkpoint::Progress& progress,
+                                                      const job::Deadline& deadline) {
+    const auto& [context, job, inputs, choices, curves, begun] = stages_;
+    const config::Config& config = context.settings.values;
+    Attempt& attempt = beginning.attempt();
+    model_.trainer.resume_from(progress);
+    if (const auto failure =
+            write_run_record(context, job.placement, inputs.spec, attempt.store.attempt(),
+                             begun.num_steps, choices.gemms))
+        return *failure;
+    if (const auto failure = add_weights_to_checkpoints(beginning)) return *failure;
+    std::optional<shard::FrozenSource> frozen_source;
+    if (extras_.frozen_source.read && beginning.rounds_frozen())
+        frozen_source = extras_.frozen_source;
+    checkpoint::Saver saver(attempt.store, save_options(context), context.world, job.faults);
+    auto ending = train::train_to_the_end(
+        {.config = config,
+         .world = context.world,
+         .trainer = model_.trainer,
+         .evaluators = model_.evaluators,
+         .generator = model_.generator ? &*model_.generator : nullptr,
+         .store = attempt.store,
+         .saver = saver,
+         .free_host_memory = test_hooks::free_host_memory(context.environment),
+         .zero = model_.stack.zero,
+         .optimizer = *model_.stack.optimizer,
+         .delayed_scaling = model_.stack.delayed_scaling.get(),
+         .offload_stores = model_.offload_stores,
+         .extras = extras_,
+         .model_form = form_,
+         .frozen_source = frozen_source,
+         .initial_adapter = beginning.initial_adapter(),
+         .adapter_configs = adapter_configs(config, inputs),
+         .faults = job.faults,
+         .deadline = deadline,
+         .crash_report = attempt.crash_report,
+         .watchdog = *job.watchdog,
+         .hosts = hosts_,
+         .resumed_from = beginning.resumed_from(),
+         .peak_operations = peak_operations_,
+         .tracked_run = tracked_run(context, progress.step)});
+    if (choices.recorder && context.world.is_root())
+        report_replays(model_.stack.transformer.replays());
+    return ending;
+}
+
+}  // namespace ringshard::cli
