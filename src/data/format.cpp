@@ -140,44 +140,10 @@ std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSet
     return {};
 }
 
-Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settings) {
-    if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
-    const auto refuse_assistant_only = [&] {
-        return refuse(
-            "assistant_only_loss = true is for conversations with role and content, and the rows "
-            "are not; leave it out, or bring the rows into the form "
-            R"({"messages": [{"role": ..., "content": ...}]})");
-    };
-    Expected<DatasetFormat> format = DatasetFormat();
-    // Like TRL: the text column takes precedence over a column conversations without from and
-    // value.
-    const Value* messages = row.find("messages");
-    const Value* conversations = row.find("conversations");
-    const bool gives_way =
-        row.find(settings.text_field) != nullptr && !is_list_of(conversations, "from");
-    if ((messages == nullptr || messages->is_null()) && !gives_way) messages = conversations;
-    if (is_list_of(row.find("segments"), "text"))
-        format = DatasetFormat{.form = RowForm::segments};
-    else if (row.find("prompt") != nullptr)
-        format = find_prompt_completion(row, settings);
-    else if (messages != nullptr && !messages->is_null())
-        format = find_chat(*messages, settings);
-    else if (row.find(settings.text_field) == nullptr && is_text(row.find("instruction")) &&
-             is_text(row.find("output")))
-        format = alpaca_format(settings);
-    else if (row.find(settings.text_field) == nullptr)
-        return refuse(format_text(
-            "there is no column {} (dataset_text_field), messages, prompt and "
-            "completion, instruction and output, conversations or input_ids; the "
-            R"(columns are {}; column_map: {{"text": "NAME"}} takes one by another name)",
-            settings.text_field, column_names(row)));
-    if (!format) return format;
-    if (row.find("weights") != nullptr)
-        format.value().warnings.emplace_back(
-            "the column weights is not used: it weights tokens, and stands beside input_ids");
-    const RowForm form = format.value().form;
-    const bool is_plain = form == RowForm::text || form == RowForm::prompt_completion;
-    if (form == RowForm::segments && !settings.mask_reasoning.empty())
+// Fails if the settings choose parts of conversations, and the rows have none.
+std::optional<Failure> check_parts(const DatasetFormat& format, const FormatSettings& settings) {
+    const bool is_plain = format.form == RowForm::text || format.form == RowForm::prompt_completion;
+    if (format.form == RowForm::segments && !settings.mask_reasoning.empty())
         return refuse(
             "mask_reasoning is for conversations and texts, and the rows are segments, whose label "
             "says what is learned");
@@ -192,8 +158,45 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
             "system_prompt is for conversations with role and content, and the rows are not; leave "
             R"(it out, or bring the rows into the form {"messages": [{"role": ..., "content": )"
             "...}]}");
-    if (settings.assistant_only_loss && (is_plain || format.value().is_share_gpt))
-        return refuse_assistant_only();
+    if (settings.assistant_only_loss && (is_plain || format.is_share_gpt))
+        return refuse(
+            "assistant_only_loss = true is for conversations with role and content, and the rows "
+            "are not; leave it out, or bring the rows into the form "
+            R"({"messages": [{"role": ..., "content": ...}]})");
+    return std::nullopt;
+}
+
+// Returns the format by the columns that a row has.
+Expected<DatasetFormat> find_columns(const Value& row, const FormatSettings& settings) {
+    const bool has_text = row.find(settings.text_field) != nullptr;
+    // Like TRL: the text column takes precedence over a column conversations without from and
+    // value.
+    const Value* messages = row.find("messages");
+    const Value* conversations = row.find("conversations");
+    const bool gives_way = has_text && !is_list_of(conversations, "from");
+    if ((messages == nullptr || messages->is_null()) && !gives_way) messages = conversations;
+    if (is_list_of(row.find("segments"), "text")) return DatasetFormat{.form = RowForm::segments};
+    if (row.find("prompt") != nullptr) return find_prompt_completion(row, settings);
+    if (messages != nullptr && !messages->is_null()) return find_chat(*messages, settings);
+    if (has_text) return DatasetFormat();
+    if (is_text(row.find("instruction")) && is_text(row.find("output")))
+        return alpaca_format(settings);
+    return refuse(
+        format_text("there is no column {} (dataset_text_field), messages, prompt and "
+                    "completion, instruction and output, conversations or input_ids; the "
+                    R"(columns are {}; column_map: {{"text": "NAME"}} takes one by another name)",
+                    settings.text_field, column_names(row)));
+}
+
+Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settings) {
+    if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
+    Expected<DatasetFormat> format = find_columns(row, settings);
+    if (!format) return format;
+    if (auto failure = check_parts(format.value(), settings)) return *failure;
+    if (row.find("weights") != nullptr)
+        format.value().warnings.emplace_back(
+            "the column weights is not used: it weights tokens, and stands beside input_ids");
+    const RowForm form = format.value().form;
     if (settings.completion_only_loss.value_or(false) &&
         (form == RowForm::text || form == RowForm::chat))
         format.value().warnings.emplace_back(

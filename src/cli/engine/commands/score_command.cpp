@@ -147,6 +147,52 @@ MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
     return std::nullopt;
 }
 
+// Fails (78) if the settings ask for a score of what a single model cannot give.
+std::optional<Failure> check_scored(const config::Settings& settings, const RunInputs& inputs) {
+    const auto refuse = [](const std::string& why) { return Failure{ExitCode::settings, why}; };
+    const model::ModelSpec& spec = inputs.spec;
+    if (spec.vocabulary != spec.stored_vocabulary)
+        return refuse(
+            format_text("added_tokens, chat_template_path: the vocabulary would have {} rows, and "
+                        "the model's files have {}; leave them out, or score a model that was "
+                        "trained with them",
+                        spec.vocabulary, spec.stored_vocabulary));
+    if (const int64_t top_k = settings.values.evaluation.top_k; top_k > spec.vocabulary)
+        return refuse(format_text("top_k = {}: the model's vocabulary has only {} tokens", top_k,
+                                  spec.vocabulary));
+    if (!inputs.adapters.joint.empty())
+        return refuse(
+            "adapters: rows are scored by one model; leave it out, and name one trained adapter: "
+            "adapter_name_or_path");
+    if (inputs.adapters.config.init.takes_from_weights())
+        return refuse(
+            "init_lora_weights: adapters that have not learned score as the model does; leave "
+            "use_peft out, or name a trained adapter: adapter_name_or_path");
+    return std::nullopt;
+}
+
+// Fills `zero` with the weights of the model and the adapter. Collective over the world.
+MaybeFailure load_scored(const CommandContext& context, const RunInputs& inputs,
+                         const model::ModelSpec& spec, shard::Zero& zero) {
+    const comm::Group& world = context.world;
+    auto pretrained = Pretrained::open(inputs.model, spec, Pretrained::Wanted::all,
+                                       verification_of(context), world);
+    if (!pretrained) return pretrained.failure();
+    Pretrained& model = pretrained.value();
+    if (model.holds_adapters()) return comm::found_by_all(holds_an_adapter(inputs.model));
+    if (model::has_adapters(spec))
+        if (const auto failure = model.begin_adapters(
+                inputs.spec, inputs.adapters.folder,
+                start_of(inputs.adapters, context.settings.values.run.seed), world))
+            return failure;
+    if (const auto loaded = model.load(spec, zero, world); !loaded) return loaded.failure();
+    zero.refresh_compute_weights();
+    if (!model.begins_adapters()) return std::nullopt;
+    model::set_magnitudes(spec, zero);
+    zero.refresh_compute_weights();
+    return std::nullopt;
+}
+
 MaybeFailure score(const CommandContext& given) {
     const comm::Group& world = given.world;
     const config::Settings settings = whole_rows(given.settings);
@@ -160,19 +206,9 @@ MaybeFailure score(const CommandContext& given) {
         return failure;
     const auto inputs = find_inputs(context, job.placement, job.faults, RowsToKeep::all);
     if (!inputs) return inputs.failure();
+    if (const auto failure = check_scored(settings, inputs.value()))
+        return comm::found_by_all(*failure);
     const model::ModelSpec spec = freeze_everything(inputs.value().spec);
-    if (spec.vocabulary != spec.stored_vocabulary)
-        return comm::found_by_all(
-            {ExitCode::settings,
-             format_text("added_tokens, chat_template_path: the vocabulary would have {} rows, and "
-                         "the model's files have {}; leave them out, or score a model that was "
-                         "trained with them",
-                         spec.vocabulary, spec.stored_vocabulary)});
-    if (const int64_t top_k = settings.values.evaluation.top_k; top_k > spec.vocabulary)
-        return comm::found_by_all(
-            {ExitCode::settings,
-             format_text("top_k = {}: the model's vocabulary has only {} tokens", top_k,
-                         spec.vocabulary)});
     if (const auto failure = report_fp8(context, spec)) return failure;
     if (model::delayed_scaling_options(settings.values.training) && world.is_root())
         std::cerr << "note: fp8_recipe delayed: scores have no steps before, so each row has a "
@@ -182,34 +218,8 @@ MaybeFailure score(const CommandContext& given) {
 
     job.watchdog->begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
-    auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
-                                       verification_of(context), world);
-    if (!pretrained) return pretrained.failure();
-    if (pretrained.value().holds_adapters())
-        return comm::found_by_all(holds_an_adapter(inputs.value().model));
-    if (!inputs.value().adapters.joint.empty())
-        return comm::found_by_all(
-            {ExitCode::settings,
-             "adapters: rows are scored by one model; leave it out, and name one trained adapter: "
-             "adapter_name_or_path"});
-    if (inputs.value().adapters.config.init.takes_from_weights())
-        return comm::found_by_all(
-            {ExitCode::settings,
-             "init_lora_weights: adapters that have not learned score as the model does; leave "
-             "use_peft out, or name a trained adapter: adapter_name_or_path"});
-    if (model::has_adapters(spec))
-        if (const auto failure = pretrained.value().begin_adapters(
-                inputs.value().spec, inputs.value().adapters.folder,
-                start_of(inputs.value().adapters, settings.values.run.seed), world))
-            return failure;
     shard::Zero zero = make_weights(settings.values, spec, job.mesh);
-    if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
-        return loaded.failure();
-    zero.refresh_compute_weights();
-    if (pretrained.value().begins_adapters()) {
-        model::set_magnitudes(spec, zero);
-        zero.refresh_compute_weights();
-    }
+    if (const auto failure = load_scored(context, inputs.value(), spec, zero)) return failure;
     const model::Transformer model(
         spec, zero, job.mesh,
         {.policies = config::ActivationPolicy::input,
