@@ -40,9 +40,8 @@ int main(int argc, char** argv) {
     const comm::MpiSession
         mpi;  // from here on an uncaught exception on any rank ends the whole job
     const comm::Group& world = mpi.world();
-    if (const auto mismatch =
-            job::check_world_size(slurm, environment, comm::mpi_library(), world.size(),
-                                  invocation.value().command == "train"))
+    if (const auto mismatch = job::check_world_size(slurm, environment, comm::mpi_library(),
+                                                    world.size(), invocation.value().trains()))
         return report_once(*mismatch);
 
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);

@@ -8,6 +8,7 @@
 #include "ringshard/base/hash.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/checkpoint/fork.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "write_model.hpp"
 
@@ -171,7 +172,7 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
     }
     remove_unfinished(output_dir, [](const std::string& name) {
         return name == "latest" || name == "metrics.jsonl" || name == "run.json" ||
-               name == "trainer_state.json" || name == "log_history";
+               name == "trainer_state.json" || name == "log_history" || name == "parent.json";
     });
 }
 
@@ -212,9 +213,11 @@ std::optional<Failure> keep_newest(const Claim& claim, const Retention& retentio
     const std::vector<CheckpointEntry>& valid = found.value();
     auto left = static_cast<int64_t>(valid.size());
     if (auto failure = keep_newest_superseded(claim, *retention.limit, left)) return failure;
+    std::set<int64_t> kept_steps = steps_in_use(claim.output_dir);
+    kept_steps.insert(retention.kept_steps.begin(), retention.kept_steps.end());
     for (auto entry = valid.rbegin(); entry != valid.rend() && left > *retention.limit; ++entry) {
         const bool is_newest = entry->step == valid.front().step;
-        if (is_newest || retention.kept_steps.contains(entry->step)) continue;
+        if (is_newest || kept_steps.contains(entry->step)) continue;
         --left;
         if (auto failure = check_newest(claim)) return failure;
         // Rename it first: a half-removed folder must not look like a checkpoint.

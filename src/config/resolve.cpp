@@ -69,6 +69,17 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
     return resolve(table, said, idle, std::move(result));
 }
 
+Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
+                   const Environment& environment, const SettingsText& file) {
+    Resolution result;
+    Statements said = read_command_line(table, command_line, result.problems);
+    for (const Statements& weaker :
+         {read_environment(table, environment, result.problems),
+          read_settings_text(table, file.yaml, Strength::config_file, file.place, result.problems)})
+        said.insert(said.end(), weaker.begin(), weaker.end());
+    return resolve(table, said, {}, std::move(result));
+}
+
 Resolution resolve(const OptionTable& table, const NamedTexts& settings, const std::string& place,
                    const Environment& environment) {
     Resolution result;

@@ -5,6 +5,7 @@
 #include "numbers.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/checkpoint/fork.hpp"
 #include "ringshard/report/run_story.hpp"
 
 namespace ringshard::report {
@@ -20,7 +21,10 @@ using Events = std::vector<Event>;
 
 // Explains the start of an attempt by the end of the one before.
 std::string why_it_began(const fs::path& run, int64_t attempt, int64_t first) {
-    if (attempt == first) return "began";
+    if (attempt == first) {
+        const auto parent = checkpoint::read_parent(run);
+        return parent ? format_text("began from {}", parent->checkpoint.string()) : "began";
+    }
     const auto before = checkpoint::read_end(run, attempt - 1);
     if (before && before->kind == AttemptEnd::Kind::rewind) return "rewind: the run went back";
     const bool was_stopped = before && before->kind == AttemptEnd::Kind::failure &&

@@ -164,6 +164,10 @@ Expected<std::string> MetricsFile::restore(const std::filesystem::path& state) c
     });
     put_lost(std::numeric_limits<int64_t>::max());
     if (auto failure = write_file_atomically(file_, merged)) return *failure;
+    // A run that begins from a checkpoint of another one has lost nothing.
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(state.parent_path().parent_path(), claim_.output_dir, ignored))
+        return std::string();
     return format_text(
         "{} lacked {} of the lines up to the checkpoint; they are back, with the numbers that {} "
         "has",

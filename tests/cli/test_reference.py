@@ -10,7 +10,7 @@ import unittest
 from trainer import TrainerTest, run
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-COMMANDS = ("train", "prepare", "plan", "tokenize", "inspect", "export", "score", "plot", "report", "sweep", "init", "config",
+COMMANDS = ("train", "fork", "prepare", "plan", "tokenize", "inspect", "export", "score", "plot", "report", "sweep", "init", "config",
             "configure", "doctor", "version", "help")
 
 
@@ -70,7 +70,7 @@ class Help(TrainerTest):
                          "  --max_seq_length: max_length\n" + text_of("--help", "max_length"))
         self.assertIn("LoRA", text_of("--help", "use_peft"))
         everything = text_of("--help", "all")
-        for topic in re.search(r"GROUP one of ([\w, \n]+);", text_of("--help")).group(1).replace(",", " ").split():
+        for topic in re.search(r"GROUP: ([\w, \n]+)", text_of("--help")).group(1).replace(",", " ").split():
             section = text_of("--help", topic)
             self.assertIn(section, everything)
             self.assertGreater(len(section.splitlines()), 2)

@@ -13,6 +13,8 @@ struct Invocation {
     std::vector<std::string> flags;
     bool wants_help = false;
     std::string help_topic;  // after --help: "all", a command, a group or a setting
+
+    bool trains() const { return command == "train" || command == "fork"; }
 };
 
 Expected<Invocation> read_invocation(const std::vector<std::string>& arguments);

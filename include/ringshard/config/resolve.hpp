@@ -28,6 +28,16 @@ struct Resolution {
 Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
                    const Environment& environment);
 
+// The content of a settings file, and a name for it.
+struct SettingsText {
+    std::string yaml;
+    std::string place;
+};
+
+// The same with this text in place of a --config file.
+Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
+                   const Environment& environment, const SettingsText& file);
+
 // The same with the content of a settings file, named `place`, as the only source.
 Resolution resolve(const OptionTable& table, const NamedTexts& settings, const std::string& place,
                    const Environment& environment);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fork.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/resolve.hpp"
 
@@ -15,7 +16,9 @@ comm::Agreed<AgreedSettings> agree_on_settings(const comm::Group& world,
     const config::OptionTable table;
     json message;
     if (world.is_root()) {
-        const config::Resolution resolution = config::resolve(table, invocation.flags, environment);
+        const config::Resolution resolution =
+            invocation.command == "fork" ? resolve_fork(table, invocation, environment)
+                                         : config::resolve(table, invocation.flags, environment);
         message["settings"] = resolution.settings.on_ranks(world.size(), table).to_text();
         message["notes"] = resolution.notes;
         if (!resolution.problems.empty()) {

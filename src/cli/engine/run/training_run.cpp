@@ -1,5 +1,7 @@
 #include "training_run.hpp"
 
+#include <iostream>
+
 #include "check_plan.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
@@ -14,6 +16,7 @@ namespace ringshard::cli {
 
 namespace {
 
+namespace fs = std::filesystem;
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
 checkpoint::Extras make_extras(const RunStages& stages,
@@ -26,6 +29,24 @@ checkpoint::Extras make_extras(const RunStages& stages,
         extras.texts[model::passed_hash_text] = passed->hash;
     }
     return extras;
+}
+
+// Returns the run that this one begins from, if its checkpoint is in another folder.
+std::optional<checkpoint::Parent> parent_of(const Origin& origin, const fs::path& output_dir) {
+    if (!origin.checkpoint) return std::nullopt;
+    const fs::path folder = fs::absolute(origin.checkpoint->folder).lexically_normal();
+    if (folder.parent_path() == fs::absolute(output_dir / "").lexically_normal().parent_path())
+        return std::nullopt;
+    return checkpoint::Parent{folder, origin.checkpoint->progress.step};
+}
+
+// The parent may lie where this user cannot write.
+void keep_in_parent(const checkpoint::Parent& parent, const fs::path& output_dir) {
+    if (const auto failure = note_use(parent, output_dir))
+        std::cerr << format_text(
+            "warning: {}; so the run there may remove {} before this run has a checkpoint of its "
+            "own\n",
+            failure->message, parent.checkpoint.filename().string());
 }
 
 }  // namespace
@@ -71,6 +92,9 @@ MaybeFailure TrainingRun::train_to_the_end(const job::Deadline& deadline) {
     const comm::Group& world = context.world;
     const RunStart start = begun.start(context, inputs);
     Beginning beginning(start, begun.entry, model_, job.faults, *job.watchdog);
+    const fs::path output_dir = context.settings.values.run.output_dir;
+    if (world.is_root()) parent_ = parent_of(begun.origin, output_dir);
+    if (parent_) keep_in_parent(*parent_, output_dir);
     auto progress = beginning.first(std::move(begun.origin));
     for (;;) {
         if (!progress) return progress.failure();
@@ -110,6 +134,12 @@ comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
     if (const auto failure =
             write_run_record(context, job.placement, inputs.spec, attempt.store.attempt(),
                              begun.num_steps, choices.gemms))
+        return *failure;
+    const auto unrecorded = std::exchange(parent_, std::nullopt);
+    if (const auto failure = comm::first_failure(
+            context.world, unrecorded
+                               ? checkpoint::record_parent(config.run.output_dir, *unrecorded)
+                               : std::optional<Failure>()))
         return *failure;
     if (const auto failure = add_weights_to_checkpoints(beginning)) return *failure;
     std::optional<shard::FrozenSource> frozen_source;

@@ -8,6 +8,7 @@
 #include "beginning.hpp"
 #include "begun_run.hpp"
 #include "model_in_training.hpp"
+#include "ringshard/checkpoint/fork.hpp"
 #include "ringshard/job/deadline.hpp"
 #include "ringshard/train/training_loop.hpp"
 
@@ -51,6 +52,7 @@ private:
     checkpoint::Extras extras_;  // of its checkpoints
     double peak_operations_;     // of this rank, per second
     std::vector<std::string> hosts_;
+    std::optional<checkpoint::Parent> parent_;  // on rank 0, until it is recorded
 };
 
 }  // namespace ringshard::cli

@@ -62,8 +62,8 @@ void print_overview(const Reference& reference) {
     for (const Command& command : commands())
         if (command.name != "help") print_line(command.name, command.summary, column);
     std::cout << "\nMore: "
-              << wrapped(format_text("trainer COMMAND --help; --help GROUP, for GROUP one of {}; "
-                                     "--help SETTING; --help all",
+              << wrapped(format_text("trainer COMMAND --help; --help SETTING; --help all; --help "
+                                     "GROUP: {}",
                                      topics_of(reference)),
                          6, 6)
               << '\n';

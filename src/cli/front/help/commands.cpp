@@ -22,6 +22,17 @@ Command train() {
          "max_length", "packing", "learning_rate", "config"}};
 }
 
+Command fork() {
+    return {"fork",
+            "begin a run from a checkpoint of another one",
+            {"fork RUN [--step N] --output_dir FOLDER --setting value ..."},
+            "The new run has the settings of RUN but for those that the command line names, and "
+            "copies nothing. The same command again goes on from its own newest checkpoint.",
+            TakesSettings::yes,
+            {{"--step", "N", "The step of the checkpoint; else the newest."}},
+            {"output_dir", "learning_rate", "max_steps", "num_train_epochs", "dataset_name"}};
+}
+
 Command prepare() {
     return {
         "prepare",
@@ -207,8 +218,9 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(),  prepare(), plan(), tokenize(), inspect(),   export_model(), score(),   plot(),
-        report(), sweep(),   init(), config(),   configure(), doctor(),       version(), help()};
+        train(),        fork(),      prepare(), plan(),    tokenize(), inspect(),
+        export_model(), score(),     plot(),    report(),  sweep(),    init(),
+        config(),       configure(), doctor(),  version(), help()};
     return all;
 }
 
