@@ -154,6 +154,7 @@ BOOST_AUTO_TEST_CASE(a_wait_that_is_left_out_is_found) {
         test::StreamModel all;
         run_steps(layout, all);
         for (const std::string& place : all.places_of_waits()) {
+            if (found[place] > 0) continue;  // another layout has shown it
             test::StreamModel without;
             without.leave_out(place);
             run_steps(layout, without);
