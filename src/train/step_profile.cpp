@@ -27,8 +27,9 @@ void StepProfile::before_step(int64_t step) {
     is_running_ = true;
 }
 
-void StepProfile::after_step(int64_t step) {
+std::optional<comm::AgreedFailure> StepProfile::after_step(int64_t step, const StepNumbers&) {
     if (step == steps_.last) write();
+    return std::nullopt;
 }
 
 void StepProfile::write() {

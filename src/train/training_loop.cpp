@@ -6,20 +6,18 @@
 
 #include "adapter_logs.hpp"
 #include "checkpoint_manager.hpp"
+#include "component.hpp"
 #include "dues.hpp"
 #include "evaluations.hpp"
 #include "event_schedule.hpp"
 #include "load_best.hpp"
 #include "log.hpp"
-#include "rank_times.hpp"
-#include "replicas.hpp"
 #include "requests.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/device/device.hpp"
-#include "step_profile.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
 #include "write_adapter.hpp"
@@ -47,11 +45,7 @@ public:
           checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                         parts_.optimizer, parts_.free_host_memory},
                        log_, requests_),
-          profile_(
-              parts_.config.logging,
-              parts_.store.output_dir() / format_text("profile-{}-rank{}.json",
-                                                      parts_.store.attempt(), parts_.world.rank()),
-              parts_.zero.device()) {}
+          components_(make_components(parts_, log_)) {}
 
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
@@ -64,7 +58,6 @@ public:
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
     void end_hooks(const comm::Agreed<Ending>& ending);
-    void report_slow_ranks(const std::vector<RankTimes>& ranks);
 
 private:
     MemoryByKind memory() const;
@@ -95,8 +88,7 @@ private:
     Log log_;
     AdapterLogs adapter_logs_;
     CheckpointManager checkpoints_;
-    SlowRanks slow_ranks_;
-    StepProfile profile_;
+    std::vector<std::unique_ptr<Component>> components_;
     RunTotals totals_;
 };
 
@@ -114,11 +106,7 @@ MaybeFailure Run::begin() {
         log_.say(
             "note: early_stopping_patience without load_best_model_at_end: the model that is left "
             "is that of the last step, not the best one");
-    if (parts_.config.training.check_replicas_every > 0 &&
-        !are_held_twice(parts_.zero, parts_.world))
-        log_.say(
-            "note: check_replicas_every has nothing to compare: no two ranks of this layout "
-            "hold the same numbers");
+    for (const auto& component : components_) component->begin();
     totals_.first_step = step();
     totals_.before = log_.sums_before();
     if (const auto failure = adapter_logs_.begin(
@@ -157,7 +145,7 @@ comm::Agreed<StepNumbers> Run::next_step() {
     parts_.watchdog.begin(watch::Work::step);
     parts_.world.flight_recorder().set_activity("beginning the step");
     parts_.faults.reach("step");
-    profile_.before_step(step() + 1);
+    for (const auto& component : components_) component->before_step(step() + 1);
     const auto look = [this] {
         parts_.faults.reach("compute");
         ControlFlags found = requests_.look();
@@ -166,8 +154,10 @@ comm::Agreed<StepNumbers> Run::next_step() {
     };
     auto numbers = parts_.trainer.step(
         look, [this](double operations) { parts_.watchdog.expect(operations); });
-    profile_.after_step(step());
     parts_.watchdog.begin(watch::Work::other);
+    if (!numbers) return numbers;
+    for (const auto& component : components_)
+        if (const auto failure = component->after_step(step(), numbers.value())) return *failure;
     parts_.world.flight_recorder().set_activity("logging, evaluating or saving");
     return numbers;
 }
@@ -184,25 +174,10 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
     return std::nullopt;
 }
 
-// On rank 0, which knows the hosts of all.
-void Run::report_slow_ranks(const std::vector<RankTimes>& ranks) {
-    for (const SlowRanks::Found& slow : slow_ranks_.look(ranks))
-        log_.say(
-            format_text("warning: rank {} on {} is slow: step after step it computes {} times as "
-                        "long as ranks do in the median, and all wait for it",
-                        slow.rank, parts_.hosts[static_cast<size_t>(slow.rank)],
-                        std::round(100 * slow.times_median) / 100));
-}
-
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
-    corrupt_weights(parts_.zero, parts_.faults.corruption_at("weights"));
-    if (const auto failure = check_replicas(parts_.zero, parts_.optimizer, parts_.world, step(),
-                                            parts_.config.training.check_replicas_every))
-        return failure;
     log_.add(numbers);
     log_.look_after_hooks();
     adapter_logs_.add(numbers);
-    if (parts_.world.is_root()) report_slow_ranks(numbers.ranks);
     totals_.add(numbers);
     if (const auto failure = checkpoints_.report_finished(numbers.flags.finished_save, step()))
         return failure;
@@ -321,10 +296,7 @@ MaybeFailure Run::start_save(checkpoint::Contents contents) {
     const Timer stall;
     parts_.world.flight_recorder().set_activity("saving");
     parts_.extras.make_notes = notes_maker(step());
-    parts_.extras.texts.erase(model::fp8_history_text);
-    const bool can_resume = contents == checkpoint::Contents::everything;
-    if (parts_.delayed_scaling != nullptr && can_resume && parts_.world.is_root())
-        parts_.extras.texts[model::fp8_history_text] = parts_.delayed_scaling->to_text();
+    for (const auto& component : components_) component->save(contents, parts_.extras);
     const auto failure =
         checkpoints_.start(stall, parts_.trainer.progress(), contents, parts_.extras);
     parts_.watchdog.made_progress();

@@ -1,4 +1,4 @@
-#include "replicas.hpp"
+#include "replica_check.hpp"
 
 #include <ATen/ops/sum.h>
 
@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "log.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/comm/agree.hpp"
 
@@ -130,31 +131,14 @@ std::string find_odd_replica(const shard::Zero& zero, const optim::Optimizer& op
     return {};
 }
 
-}  // namespace
-
+// Returns true if several ranks hold copies of the same numbers.
 bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
     if (zero.weights_at_rest(0).defined()) return world.size() > 1;
     const std::vector<int64_t> holders = world.gather(zero.shard_id(0));
     return std::set(holders.begin(), holders.end()).size() < holders.size();
 }
 
-std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
-                                                  const optim::Optimizer& optimizer,
-                                                  const comm::Group& world, int64_t step,
-                                                  int64_t every) {
-    if (every == 0 || step % every != 0) return std::nullopt;
-    world.flight_recorder().set_activity("comparing replicas");
-    const std::string odd = find_odd_replica(zero, optimizer, world);
-    if (odd.empty()) return std::nullopt;
-    return comm::found_by_all(
-        {ExitCode::bad_numbers,
-         format_text(
-             "check_replicas_every: after step {} {}. Nothing computes this on purpose: suspect "
-             "the memory or processor of that host. Checkpoints after step {} may have the damage; "
-             "go on from an earlier checkpoint with resume_from_checkpoint, without that host",
-             step, odd, step - every)});
-}
-
+// Corrupts one weight of this rank, as a memory fault would. For tests.
 void corrupt_weights(const shard::Zero& zero, Faults::Corruption how) {
     if (how == Faults::Corruption::none) return;
     constexpr size_t chunk = 1;  // where every number matters for every token, as in a block
@@ -166,6 +150,30 @@ void corrupt_weights(const shard::Zero& zero, Faults::Corruption how) {
     else
         one.view(at::kInt).fill_(one.view(at::kInt).item<int32_t>() ^ large_exponent);
     zero.weight_shards().store(chunk, weights);
+}
+
+}  // namespace
+
+void ReplicaCheck::begin() {
+    if (every_ > 0 && !are_held_twice(zero_, world_))
+        log_.say(
+            "note: check_replicas_every has nothing to compare: no two ranks of this layout "
+            "hold the same numbers");
+}
+
+std::optional<comm::AgreedFailure> ReplicaCheck::after_step(int64_t step, const StepNumbers&) {
+    corrupt_weights(zero_, faults_.corruption_at("weights"));
+    if (every_ == 0 || step % every_ != 0) return std::nullopt;
+    world_.flight_recorder().set_activity("comparing replicas");
+    const std::string odd = find_odd_replica(zero_, optimizer_, world_);
+    if (odd.empty()) return std::nullopt;
+    return comm::found_by_all(
+        {ExitCode::bad_numbers,
+         format_text(
+             "check_replicas_every: after step {} {}. Nothing computes this on purpose: suspect "
+             "the memory or processor of that host. Checkpoints after step {} may have the damage; "
+             "go on from an earlier checkpoint with resume_from_checkpoint, without that host",
+             step, odd, step - every_)});
 }
 
 }  // namespace ringshard::train
