@@ -22,6 +22,8 @@ constexpr int warp_size = 32;
 // What the threads of a team share.
 class SharedByTeam {
 public:
+    static constexpr int bytes_of_buffer = 32 * 32;  // of 32 warps, a value each
+
     // Shared memory of a GPU is aligned by sixteen bytes at the begin of a block; a team's lies
     // `bytes_into_block` after it.
     SharedByTeam(int threads, int64_t floats, size_t bytes_into_block)
@@ -54,15 +56,13 @@ private:
         void operator()(unsigned char* memory) const { ::operator delete[](memory, alignment); }
     };
     static constexpr std::align_val_t alignment{128};
-    static constexpr int most_warps = 32;
-    static constexpr int largest_value = 16;
 
     test::Barrier<true> barrier_;
     std::vector<Lane> lanes_;
     std::vector<test::Barrier<false>> warps_;
     std::unique_ptr<unsigned char[], Delete> memory_;
     float* first_;
-    alignas(16) unsigned char buffers_[2][most_warps * largest_value];
+    alignas(16) unsigned char buffers_[2][bytes_of_buffer];
 };
 
 // The GPU's thread that this thread of the host is.
@@ -90,7 +90,7 @@ inline int word_of_lane(int word, int distance) {
 
 template <int bytes>
 unsigned char* shared_buffer(int number) {
-    static_assert(bytes <= 512);
+    static_assert(bytes <= SharedByTeam::bytes_of_buffer);
     return this_thread.shared->buffer(number);
 }
 
