@@ -26,8 +26,9 @@ BOOST_AUTO_TEST_CASE(what_a_million_tokens_need_is_within_a_gpus_limits) {
     BOOST_TEST(grid_of(512, 1024, 1024).shared_bytes <= size_t{40} * 1024);  // sums of all ranges
 }
 
-// Sums of a backward pass over rows are in registers, whatever the width: no team of a norm asks
-// for shared memory, and every multiprocessor of an H100 gets as many blocks as it holds.
+// Sums of a backward pass over rows are in registers, whatever the width (the shared memory of all
+// launches is gpu_threads_memory_test's), and every multiprocessor of an H100 gets as many blocks
+// as it holds.
 BOOST_AUTO_TEST_CASE(backward_passes_over_rows_of_all_widths_are_one_wave) {
     constexpr int64_t rows = int64_t{1} << 20;
     for (int64_t width = 1; width <= 16384; ++width) {
