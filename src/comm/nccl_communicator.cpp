@@ -96,7 +96,8 @@ void NcclCommunicator::connect() {
 // cuBLAS's products on Hopper and newer stay on all multiprocessors until they end, so one that
 // begins beside NCCL waits for those that NCCL holds. Between hosts an operation takes about as
 // long as the products that hide it: until a wait for the newest one, products run without NCCL's
-// multiprocessors. Inside a host it is soon over, and they take all.
+// multiprocessors. Inside a host it is soon over, and they take all. An operation that an exception
+// leaves behind is never awaited: the next one frees them, or the end of the communicator.
 bool NcclCommunicator::takes_multiprocessors() const {
     constexpr int hopper = 9;
     return spans_hosts_.value() && at::cuda::getDeviceProperties(device_.index())->major >= hopper;
@@ -120,9 +121,11 @@ void NcclCommunicator::wait_for(at::cuda::CUDAEvent& end, int64_t beside_product
     stall.begin.record(stream);
     end.block(stream);
     stall.end.record(stream);
-    if (beside_products > 0 &&
-        group_.flight_recorder().beside_products().frees_processors(beside_products))
-        leave_multiprocessors(0);
+    if (has_newest_beside_products(beside_products)) leave_multiprocessors(0);
+}
+
+bool NcclCommunicator::has_newest_beside_products(int64_t number) const {
+    return number > 0 && group_.flight_recorder().beside_products().frees_processors(number);
 }
 
 // The host never waits for NCCL, so the wait of a rank for others is that of its stream.
@@ -141,9 +144,21 @@ void NcclCommunicator::refresh() {
     if (group_.flight_recorder().is_main_thread()) count_stalls();
 }
 
+// Where an exception has left the newest operation behind. It stays under way for a moment, and
+// products are only slower beside it.
+void NcclCommunicator::free_multiprocessors() const noexcept {
+    if (!has_newest_beside_products(last_beside_products_)) return;
+    try {
+        leave_multiprocessors(0);
+    } catch (const std::exception&) {
+        // A broken CUDA context, which the exception on its way tells of.
+    }
+}
+
 NcclCommunicator::~NcclCommunicator() {
     if (communicator_ == nullptr) return;
     group_.log().set_backend({}, {});
+    free_multiprocessors();
     // ncclCommFinalize is collective: while an exception unwinds, the peers do not call it.
     if (std::uncaught_exceptions() > 0)
         ncclCommAbort(communicator_);
@@ -180,6 +195,7 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
     int64_t beside_products = 0;
     if (takes_multiprocessors()) {
         beside_products = group_.flight_recorder().beside_products().begin();
+        last_beside_products_ = beside_products;
         leave_multiprocessors(most_of_nccl);
     }
     return Pending(std::make_unique<EventCompletion>(*this, std::move(tensors), std::move(end),

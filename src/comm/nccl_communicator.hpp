@@ -54,6 +54,8 @@ private:
     void count_stalls();
     bool takes_multiprocessors() const;
     void leave_multiprocessors(int count) const;
+    bool has_newest_beside_products(int64_t number) const;  // of all groups
+    void free_multiprocessors() const noexcept;
     template <class Enqueue>
     Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);
     void refresh();
@@ -66,7 +68,8 @@ private:
     ncclComm_t communicator_ = nullptr;  // nullptr before the first operation
     std::string name_;                   // of the group, for messages
     std::optional<bool> spans_hosts_;
-    std::mutex mutex_;  // guards under_way_: the watchdog thread reads it too
+    int64_t last_beside_products_ = 0;  // number of its last operation beside products; 0: none
+    std::mutex mutex_;                  // guards under_way_: the watchdog thread reads it too
     std::deque<UnderWay> under_way_;
     std::deque<Stall>
         stalls_;  // that the flight recorder does not have yet; of the training thread

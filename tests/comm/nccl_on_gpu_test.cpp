@@ -217,16 +217,19 @@ BOOST_AUTO_TEST_CASE(communicators_live_beside_one_another) {
     const OneRank never_connects;
 }
 
-// While an exception unwinds, peers do not come: the communicator is aborted, and the GPU goes on.
+// While an exception unwinds, peers do not come: the communicator is aborted, products get all
+// multiprocessors, and the GPU goes on.
 BOOST_AUTO_TEST_CASE(an_exception_aborts_the_communicator) {
     const Timer timer;
     const auto fail = [] {
-        const OneRank rank;
+        constexpr bool spans_hosts = true;
+        const OneRank rank(spans_hosts);
         const at::Tensor in = random(megabyte);
         const Pending pending = rank.communicator->all_gather(at::zeros_like(in), in);
         throw std::runtime_error("a step failed");
     };
     BOOST_CHECK_THROW(fail(), std::runtime_error);
+    BOOST_TEST(multiprocessor_target() == 0);
     wait_for_gpu();
     BOOST_TEST(random(10).isfinite().all().item<bool>());
     BOOST_TEST(timer.seconds() < 20);

@@ -4,12 +4,15 @@
 // model of its own GPU.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <cublas_v2.h>
 
 #include <boost/test/unit_test.hpp>
 #include <random>
+#include <stdexcept>
 
 #include "golden.hpp"
 #include "mpi_test.hpp"
+#include "nccl_communicator.hpp"
 #include "observed_operations.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
@@ -130,6 +133,21 @@ std::string text_of(const std::set<std::string>& races) {
     return text;
 }
 
+// A communicator between hosts, whose operations take multiprocessors from products.
+struct BetweenHosts {
+    test::StreamModel streams;
+    comm::NcclCommunicator nccl{test::world().split(0, "between hosts"), at::kCPU, true};
+    at::Tensor in = at::ones({64});
+    at::Tensor out = at::empty({128});
+
+    // Begins an operation, which nobody awaits.
+    void fail(comm::NcclCommunicator& communicator) const {
+        const comm::Pending gather = communicator.all_gather(out, in);
+        throw std::runtime_error("a step failed");
+    }
+};
+constexpr int without_nccl = 132 - 16;
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(events_order_all_accesses_of_a_step) {
@@ -166,4 +184,34 @@ BOOST_AUTO_TEST_CASE(a_wait_that_is_left_out_is_found) {
         BOOST_TEST_MESSAGE("without the waits of " << place << ": " << races << " races");
         BOOST_TEST((races > 0) == !place.starts_with("recorder_cuda.cpp"), place);
     }
+}
+
+BOOST_FIXTURE_TEST_CASE(an_operation_left_behind_takes_multiprocessors_until_the_next,
+                        BetweenHosts) {
+    comm::Pending before = nccl.all_gather(out, in);
+    BOOST_TEST(multiprocessor_target == without_nccl);
+    BOOST_CHECK_THROW(fail(nccl), std::runtime_error);
+    // Another operation is under way still.
+    BOOST_TEST(multiprocessor_target == without_nccl);
+    before.wait();
+    nccl.all_gather(out, in).wait();
+    BOOST_TEST(multiprocessor_target == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(the_end_of_a_communicator_frees_its_multiprocessors, BetweenHosts) {
+    const auto fail_alone = [&] {
+        comm::NcclCommunicator alone(test::world().split(0, "alone"), at::kCPU, true);
+        fail(alone);
+    };
+    BOOST_CHECK_THROW(fail_alone(), std::runtime_error);
+    BOOST_TEST(multiprocessor_target == 0);
+    // Not those that an operation of another group has taken since.
+    auto other =
+        std::make_unique<comm::NcclCommunicator>(test::world().split(0, "other"), at::kCPU, true);
+    BOOST_CHECK_THROW(fail(*other), std::runtime_error);
+    comm::Pending gather = nccl.all_gather(out, in);
+    other.reset();
+    BOOST_TEST(multiprocessor_target == without_nccl);
+    gather.wait();
+    BOOST_TEST(multiprocessor_target == 0);
 }
