@@ -54,8 +54,20 @@ int Memory::first_difference(const Memory& other) const {
     return -1;
 }
 
+Selection& selection() {
+    static Selection of_process;
+    return of_process;
+}
+
 void compare(const std::string& name, const Work& work, const std::vector<size_t>& shifts) {
+    Selection& chosen = selection();
     for (const size_t shift : shifts) {
+        if (chosen.seen++ % chosen.of != chosen.number) continue;
+        if (chosen.only_counts_launches) {
+            Memory memory(shift);
+            work({.on_gpu = true, .stream = nullptr}, memory);
+            continue;
+        }
         std::printf("%s%s\n", name.c_str(), shift == 0 ? "" : ", shifted by one element");
         std::fflush(stdout);
         Memory of_loops(shift);

@@ -74,6 +74,16 @@ private:
     std::vector<Argument> arguments_;
 };
 
+// Which cases of this process run: every one, or one of so many in a row. Where launches are
+// counted, every case begins its kernels, which do not run.
+struct Selection {
+    bool only_counts_launches = false;
+    int number = 0;
+    int of = 1;
+    int seen = 0;
+};
+Selection& selection();
+
 // Runs `work` on the host's loops and on the thread team, aligned and shifted by one element. Fails
 // if a number of the second is NaN or a bit differs from the first.
 using Work = std::function<void(const ops::gpu::Queue& queue, Memory& memory)>;
@@ -89,6 +99,8 @@ void head_cases(Part part);
 void loss_cases(Part part);
 void norm_cases(Part part);
 void row_cases(Part part);
+// Launches the kernels of rows of every width up to 16,384 columns, where launches are counted.
+void launches_of_all_widths();
 
 template <class T>
 constexpr ops::gpu::NumberType number_type =

@@ -5,6 +5,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "compare.hpp"
 #include "crew.hpp"
 #include "gpu_team.cuh"
 #include "grid.hpp"
@@ -49,7 +50,9 @@ template <int threads, int resident_blocks = 1, class Program>
 void run(const Queue& queue, int64_t num_teams, const Program& program,
          int64_t floats_per_team = 0) {
     test::note_launch(Kernel<threads, Program>::number);
-    if (num_teams == 0) return;
+    const Grid grid = grid_of(num_teams, threads, floats_per_team);
+    test::check_room(grid.blocks, grid.shared_bytes);
+    if (num_teams == 0 || test::selection().only_counts_launches) return;
     if (queue.on_gpu)
         run_on_threads<threads>(num_teams, program, floats_per_team);
     else

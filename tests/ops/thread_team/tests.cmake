@@ -55,9 +55,18 @@ foreach(build "thread thread" "memory address,undefined")
     runs_on_threads(gpu_threads_${name}_test ${sanitizers})
     add_test(NAME gpu_threads_${name}_test COMMAND gpu_threads_${name}_test some)
     set_tests_properties(gpu_threads_${name}_test PROPERTIES LABELS "unit;ops;gpu" TIMEOUT 300)
-    add_test(NAME gpu_threads_${name}_test.all COMMAND gpu_threads_${name}_test all)
-    set_tests_properties(gpu_threads_${name}_test.all PROPERTIES LABELS "unit;ops;gpu;long" TIMEOUT 1800 PROCESSORS 2)
+    # All cases in parts, of which each takes half a minute on a core.
+    set(last_part 3)
+    math(EXPR parts "${last_part} + 1")
+    foreach(part RANGE ${last_part})
+        add_test(NAME gpu_threads_${name}_test.all_${part} COMMAND gpu_threads_${name}_test all ${part} ${parts})
+        set_tests_properties(gpu_threads_${name}_test.all_${part} PROPERTIES LABELS "unit;ops;gpu;long" TIMEOUT 600 PROCESSORS 2)
+    endforeach()
 endforeach()
+
+# What the long tests run, without running it; launches of all widths.
+add_test(NAME gpu_threads_memory_test.count COMMAND gpu_threads_memory_test count)
+set_tests_properties(gpu_threads_memory_test.count PROPERTIES LABELS "unit;ops;gpu" TIMEOUT 120)
 
 # finds_a_race(file pattern replacement cases)   the sanitizer must report a kernel of which a barrier is left out
 function(finds_a_race file pattern replacement cases)
