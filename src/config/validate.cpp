@@ -53,13 +53,14 @@ public:
             complain({"roles_to_train", "assistant_only_loss"},
                      "both say whose messages are learned: leave one of them out");
         const std::vector<std::string>& marks = data.mask_reasoning;
-        const bool is_switch = marks.size() == 1 && (marks[0] == "true" || marks[0] == "false");
+        const bool is_switch =
+            marks.size() == 1 && (marks[0] == "true" || marks[0] == "false" || marks[0] == "empty");
         const bool is_pair = marks.size() == 2 && !marks[0].empty() && !marks[1].empty();
         if (!marks.empty() && !is_switch && !is_pair)
-            complain(
-                {"mask_reasoning"},
-                "must be true, false, or two marks: how reasoning begins and how it ends, as in "
-                "[\"<think>\", \"</think>\"]");
+            complain({"mask_reasoning"},
+                     "must be true, false, empty, or two marks: how reasoning begins and how it "
+                     "ends, as in "
+                     "[\"<think>\", \"</think>\"]");
     }
 
     void check_schedule() {

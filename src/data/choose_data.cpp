@@ -18,10 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 using text::Value;
 
-// Returns the markers of a validated setting: empty, false, true, or the begin and end marker.
+// Returns the markers of a validated setting: false, true, empty, or the begin and end marker.
 std::vector<std::string> reasoning_marks(const std::vector<std::string>& setting) {
     if (setting.size() == 2) return setting;
     if (setting.empty() || setting.front() == "false") return {};
+    if (setting.front() == "empty") return {"<think>", "</think>", "empty"};
     return {"<think>", "</think>"};
 }
 

@@ -217,7 +217,7 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     if (auto failure =
             judge_bad_rows(done.value(), list.value(), tokens.skip_bad_rows, group, warnings))
         return failure;
-    if (!tokens.format.mask_reasoning.empty() &&
+    if (tokens.format.mask_reasoning.size() == 2 &&
         group.sum(encoder.value().num_rows_with_reasoning()) == 0)
         warnings.push_back(
             format_text("mask_reasoning: no row has reasoning that is learned between {} and {}",

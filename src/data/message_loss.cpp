@@ -263,10 +263,37 @@ Expected<bool> apply_message_loss(const RenderedChat& row, std::span<const Messa
     return MessageLoss(row, marks, settings, tools, into).apply();
 }
 
+namespace {
+
+// Returns where empty reasoning that starts at `begin` ends, with the blanks after it; `begin`:
+// there is none.
+size_t end_of_empty_reasoning(std::string_view text, size_t begin,
+                              const std::vector<std::string>& marks) {
+    size_t at = begin;
+    if (text.substr(at).starts_with(marks[0])) at += marks[0].size();
+    at = std::min(text.find_first_not_of(" \n\r\t", at), text.size());
+    if (!text.substr(at).starts_with(marks[1])) return begin;
+    return std::min(text.find_first_not_of(" \n\r\t", at + marks[1].size()), text.size());
+}
+
+bool mask_range(ByteRange range, std::span<const text::Span> tokens, std::vector<int32_t>& labels) {
+    if (range.begin == range.end) return false;
+    const TokenRange inside = tokens_of(range, tokens);
+    std::fill(labels.begin() + static_cast<ptrdiff_t>(inside.begin),
+              labels.begin() + static_cast<ptrdiff_t>(inside.end), no_label);
+    return true;
+}
+
+}  // namespace
+
 bool mask_reasoning(std::string_view text, ByteRange range, const std::vector<std::string>& marks,
                     std::span<const text::Span> tokens, std::vector<int32_t>& labels) {
-    const std::string& first = marks.front();
-    const std::string& second = marks.back();
+    const std::string& first = marks[0];
+    const std::string& second = marks[1];
+    if (marks.size() == 3) {
+        const size_t end = end_of_empty_reasoning(text.substr(0, range.end), range.begin, marks);
+        return mask_range({range.begin, end}, tokens, labels);
+    }
     const std::string_view searched = text.substr(0, range.end);
     bool found = false;
     for (size_t at = range.begin; at < range.end;) {
@@ -278,10 +305,7 @@ bool mask_reasoning(std::string_view text, ByteRange range, const std::vector<st
         const size_t close = searched.find(second, begin);
         const ByteRange reasoning{
             begin, close == std::string_view::npos ? range.end : close + second.size()};
-        const TokenRange inside = tokens_of(reasoning, tokens);
-        std::fill(labels.begin() + static_cast<ptrdiff_t>(inside.begin),
-                  labels.begin() + static_cast<ptrdiff_t>(inside.end), no_label);
-        found = true;
+        found |= mask_range(reasoning, tokens, labels);
         at = reasoning.end;
     }
     return found;

@@ -42,7 +42,8 @@ Expected<bool> apply_message_loss(const RenderedChat& row, std::span<const Messa
 
 // Removes labels of reasoning, with its markers, from tokens within `range` of the text. Reasoning
 // extends from the first marker to the second, or to the end; a second marker without a first one
-// ends reasoning that starts at the beginning. Returns true if there is any.
+// ends reasoning that starts at the beginning. With a third marker only reasoning without a word at
+// the start of the range counts. Returns true if there is any.
 bool mask_reasoning(std::string_view text, text::ByteRange range,
                     const std::vector<std::string>& marks, std::span<const text::Span> tokens,
                     std::vector<int32_t>& labels);

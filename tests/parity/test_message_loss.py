@@ -107,6 +107,9 @@ class MessageLoss(TrainerTest):
         self.assertEqual(self.learned(row, "--roles_to_train", "assistant", "--mask_reasoning", "true"), ["\n\nsix" + end])
         self.assertEqual(self.learned(row, "--roles_to_train", "assistant", "--mask_reasoning", "false"),
                          [answer["content"] + end])
+        self.assertEqual(self.learned(row, "--roles_to_train", "assistant", "--mask_reasoning", "empty"), [answer["content"] + end])
+        empty = {"messages": [CHAT[0], {"role": "assistant", "content": "<think>\n\n</think>\n\nsix"}]}
+        self.assertEqual(self.learned(empty, "--roles_to_train", "assistant", "--mask_reasoning", "empty"), ["six" + end])
         other = {"messages": [CHAT[0], {"role": "assistant", "content": "{{hm}}six {{hm}}"}]}
         self.assertEqual("".join(self.learned(other, "--roles_to_train", "assistant", "--mask_reasoning", "{{", "}}")), "six" + end)
         # The template begins the answer with the mark: it stands before the message's own words.

@@ -136,7 +136,9 @@ void add_data_options(OptionTable& table) {
         .shapes_loss_if_set();
     group
         .serve("mask_reasoning", &DataSettings::mask_reasoning,
-               "Do not learn reasoning: true for <think> and </think>, or two other marks.")
+               "Do not learn reasoning: true for <think> and </think>, or two other marks; empty: "
+               "only "
+               "reasoning without a word.")
         .shapes_loss_if_set();
     group
         .serve("train_sampling_strategy", &DataSettings::train_sampling_strategy,
