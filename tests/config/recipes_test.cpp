@@ -91,7 +91,9 @@ BOOST_AUTO_TEST_CASE(a_recipe_with_adapters) {
     BOOST_TEST(config.training.num_train_epochs == 4);
     BOOST_TEST(config.training.per_device_train_batch_size == 2);
     BOOST_TEST(config.evaluation.eval_steps.value() == 1.0 / 16);
-    BOOST_TEST((config.checkpoint.save_strategy == config::SaveStrategy::epoch));
+    BOOST_TEST((config.checkpoint.save_strategy == config::SaveStrategy::steps));
+    BOOST_TEST(config.checkpoint.save_steps == 0.25);
+    BOOST_TEST(!config.evaluation.load_best_model_at_end);
     BOOST_TEST((config.parallel.distributed_type == config::DistributedType::fsdp));
     BOOST_TEST(config.data.datasets.find("### Instruction") != std::string::npos);
     BOOST_TEST(config.data.datasets.find(R"("special_tokens":true)") != std::string::npos);
@@ -132,7 +134,43 @@ datasets:
     BOOST_TEST(config.data.datasets.find(R"("role_key":"from")") != std::string::npos);
     BOOST_TEST(config.model.chat_template.find("<|im_start|>") != std::string::npos);
     BOOST_TEST(!config.adapter.use_peft);
-    BOOST_TEST((config.training.mixed_precision == config::Precision::fp32));
+    BOOST_TEST((config.training.mixed_precision == config::Precision::bf16));  // axolotl's auto
+}
+
+BOOST_AUTO_TEST_CASE(schedules_and_events) {
+    const std::string start = "base_model: b\nlearning_rate: 1e-4\nsequence_len: 200_000\n";
+    const config::Config lowest = of_recipe(
+        "low.yaml", start + "cosine_min_lr_ratio: 0.2\nbatch_size: 8\nmicro_batch_size: 2\n");
+    BOOST_TEST(lowest.data.max_length.value() == 200000);
+    BOOST_TEST((lowest.training.lr_scheduler_type == config::Schedule::cosine_with_min_lr));
+    BOOST_TEST(lowest.training.lr_scheduler_kwargs == R"({"min_lr_rate":0.2})");
+    BOOST_TEST(lowest.training.gradient_accumulation_steps == 4);  // batch_size is of one rank
+    BOOST_TEST(lowest.training.warmup_steps == 0.03);
+    const config::Config stops =
+        of_recipe("stops.yaml", start +
+                                    "val_set_size: 0.1\neval_steps: 10\nsave_steps: 25\n"
+                                    "early_stopping_patience: 3\nfp16: true\nwarmup_steps: 1\n");
+    BOOST_TEST(stops.evaluation.early_stopping_patience.value() == 3);
+    BOOST_TEST(stops.evaluation.metric_for_best_model == "loss");
+    BOOST_TEST(!stops.evaluation.load_best_model_at_end);  // 25 is no multiple of 10
+    BOOST_TEST(stops.evaluation.eval_on_start);
+    BOOST_TEST(stops.training.warmup_steps == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_base_with_experts_is_not_rounded) {
+    const std::string recipe =
+        "base_model: b\nlearning_rate: 1e-4\nadapter: qlora\nlora_r: 8\nlora_alpha: 16\n"
+        "lora_target_linear: true\nquantize_moe_experts: true\n";
+    BOOST_TEST(!of_recipe("experts.yaml", recipe).quantization.load_in_4bit);
+    BOOST_TEST(has_note(resolution_of("experts.yaml", recipe), "2 bytes a weight"));
+}
+
+BOOST_AUTO_TEST_CASE(no_key_is_silent) {
+    const Resolution resolution = resolution_of(
+        "keys.yaml",
+        "base_model: b\nlearning_rate: 1e-4\nfp16: false\nbf16: true\neta_min: 1e-5\n");
+    BOOST_TEST(has_note(resolution, "fp16: not needed"));
+    BOOST_TEST(has_note(resolution, "eta_min: not needed, axolotl itself reads no such key"));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
@@ -196,6 +234,37 @@ val_size: 0.1
     std::filesystem::remove_all(folder);
 }
 
+BOOST_AUTO_TEST_CASE(its_command_line) {
+    const TemporaryFile recipe("lf.yaml",
+                               "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\n"
+                               "fp8: true\nbf16: true\npacking: true\n");
+    const std::string command = "USE_X=1 accelerate launch --config_file fsdp1 src/train.py " +
+                                recipe.path() + " learning_rate=3e-5\n";
+    const config::Config config = of_recipe("train.sh", command);
+    BOOST_TEST(config.training.learning_rate == 3e-5);
+    BOOST_TEST((config.training.mixed_precision == config::Precision::fp8));
+    BOOST_TEST((config.parallel.distributed_type == config::DistributedType::fsdp));
+    BOOST_TEST(has_note(resolution_of("train.sh", command), "launcher: not needed"));
+}
+
+BOOST_AUTO_TEST_CASE(version_1) {
+    const TemporaryFile sets("sets.yaml",
+                             "one:\n  path: a.json\n  source: local\n"
+                             "  converter: alpaca\n  size: 50\n");
+    const std::string recipe = "model: m\nmodel_class: llm\ntrain_dataset: " + sets.path() +
+                               "\npeft_config:\n  name: lora\n  r: 4\n  target_modules: all\n"
+                               "dist_config:\n  name: fsdp2\n  ep_dispatcher: eager\n"
+                               "cutoff_len: 512\nmax_steps: 10\n";
+    const config::Config config = of_recipe("v1.yaml", recipe);
+    BOOST_TEST(config.adapter.lora_r == 4);
+    BOOST_TEST(config.adapter.lora_alpha == 16);
+    BOOST_TEST(config.training.weight_decay == 0.01);  // PyTorch's
+    BOOST_TEST((config.training.lr_scheduler_type == config::Schedule::constant));
+    BOOST_TEST(config.data.datasets.find("train[:50]") != std::string::npos);
+    BOOST_TEST(has_note(resolution_of("v1.yaml", recipe), "dist_config.ep_dispatcher: not needed"));
+    BOOST_TEST(refuses("v1.yaml", recipe + "optim_config:\n  name: muon\n", "AdamW is served"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(ms_swift)
@@ -222,7 +291,7 @@ swift sft \
     BOOST_TEST(config.adapter.lora_r == 8);
     BOOST_TEST(config.adapter.lora_alpha == 32);
     BOOST_TEST(config.training.learning_rate == 1e-4);
-    BOOST_TEST(config.training.gradient_accumulation_steps == 16);
+    BOOST_TEST(config.training.train_batch_size.value() == 16);
     BOOST_TEST(config.data.system_prompt == "You are a helpful assistant.");
     BOOST_TEST(config.data.template_variables == R"({"NAME":"swift-robot","AUTHOR":"swift"})");
     BOOST_TEST(config.data.datasets.find("train[:500]") != std::string::npos);
@@ -233,6 +302,32 @@ swift sft \
     BOOST_TEST(origin_of(resolution, "sp_size").ends_with("sft.sh:15, sequence_parallel_size"));
     BOOST_TEST(refuses("sft.sh", "swift sft --model m --output_dir $OUT\n", "$OUT"));
     BOOST_TEST(refuses("sft.sh", "python train.py\n", "has no command"));
+}
+
+BOOST_AUTO_TEST_CASE(sums_launchers_and_recipes_in_scripts) {
+    const config::Config sums = of_recipe("sums.sh", R"(n=4
+torchrun --nproc_per_node=$n swift/cli/sft.py --model m --dataset d \
+    --gradient_accumulation_steps $(expr 16 / $n) --max_length $((1024 * n + 1)) \
+    --loss_scale last_round+ignore_empty_think
+)");
+    BOOST_TEST(sums.training.gradient_accumulation_steps == 4);
+    BOOST_TEST(sums.data.max_length.value() == 4097);
+    BOOST_TEST(sums.data.mask_reasoning.front() == "empty");
+    BOOST_TEST(sums.data.train_on_last_turn_only);
+    const TemporaryFile recipe("sft.yaml", "model: m\ndataset: d\nlora_rank: 4\nENV:\n  A: 1\n");
+    const std::string command = "NPROC_PER_NODE=2 swift sft " + recipe.path() + " --lora_rank 16\n";
+    BOOST_TEST(of_recipe("yaml.sh", command).adapter.lora_r == 16);
+    BOOST_TEST(refuses("gone.sh", "swift sft gone.yaml\n", "gone.yaml is not there"));
+    BOOST_TEST(refuses("a.sh", "swift sft --model $(pick)\n", "$(pick)"));
+    BOOST_TEST(refuses("echo.sh", "echo swift sft --model m\n", "has no command"));
+}
+
+BOOST_AUTO_TEST_CASE(rows_without_a_chat_template) {
+    const config::Config config = of_recipe("pt.sh", "swift pt --model m --dataset d\n");
+    BOOST_TEST(config.data.roles_to_train.empty());
+    BOOST_TEST(config.data.row_template.find("eos_token") != std::string::npos);
+    BOOST_TEST(refuses("pt.sh", "swift pt --model m --dataset d --loss_scale default\n",
+                       "give loss_scale all"));
 }
 
 BOOST_AUTO_TEST_CASE(the_command_for_megatron) {
@@ -312,6 +407,33 @@ optimizer:
 }
 
 // The accumulation follows from the rows of a step and the ranks.
+BOOST_AUTO_TEST_CASE(its_schedule) {
+    const std::string recipe = R"(model:
+  pretrained_model_name_or_path: m
+step_scheduler:
+  global_batch_size: 8
+  local_batch_size: 1
+  max_steps: 100
+optimizer:
+  _target_: torch.optim.AdamW
+  lr: 1.0e-4
+lr_scheduler:
+  lr_decay_style: cosine
+  min_lr: 1.0e-5
+dataset:
+  _target_: nemo_automodel.components.datasets.llm.hellaswag.HellaSwag
+  path_or_dataset: d
+)";
+    const config::Config config = of_recipe("schedule.yaml", recipe);
+    BOOST_TEST((config.training.lr_scheduler_type == config::Schedule::cosine_warmup_with_min_lr));
+    BOOST_TEST(config.training.warmup_steps == 11);  // a tenth of the steps, from 0.1 to 1
+    BOOST_TEST(config.training.lr_scheduler_kwargs.find(R"("warmup_lr_rate":0.1)") !=
+               std::string::npos);
+    BOOST_TEST(config.training.lr_scheduler_kwargs.find(R"("min_lr_rate":0.1)") !=
+               std::string::npos);
+    BOOST_TEST(config.training.weight_decay == 0.01);
+}
+
 BOOST_AUTO_TEST_CASE(rows_of_a_step_over_ranks) {
     const auto steps = [](const std::vector<std::string>& flags, int64_t world) {
         return resolve(flags)

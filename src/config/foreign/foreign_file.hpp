@@ -13,7 +13,7 @@ namespace ringshard::config {
 struct ForeignFile {
     std::string name;
     nlohmann::ordered_json content = nlohmann::ordered_json::object();
-    std::map<std::string, int> lines{};  // by path, as optimizer.lr
+    std::map<std::string, std::string> lines{};  // "recipe.yaml:12" by path, as optimizer.lr
 
     // Returns "recipe.yaml:12, optimizer.lr".
     std::string place(const std::string& path) const;
@@ -22,9 +22,8 @@ struct ForeignFile {
 // Reads YAML, of which JSON is a part. `text` is a mapping, which the caller has checked.
 ForeignFile read_foreign_yaml(const std::string& text, const std::string& name);
 
-// Reads the last command of a trainer in a shell script: its flags are the content, and the first
-// words of the command are the content of "command". Variables of the script are replaced; loops
-// and conditions are not followed.
+// Reads the first command of a trainer in a shell script, and the recipe that it names. Flags come
+// before the recipe. "command" has the first words, as "swift sft", and "launcher" what starts it.
 ForeignFile read_foreign_shell(const std::string& script, const std::string& name,
                                Problems& problems);
 

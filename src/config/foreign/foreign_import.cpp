@@ -4,10 +4,27 @@
 
 #include "../value_text.hpp"
 #include "../yaml_value.hpp"
+#include "reasons.hpp"
 
 namespace ringshard::config {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+// What a command in a shell script adds to any trainer's keys.
+constexpr ForeignKey command_keys[] = {
+    {"command", KeyMeaning::read},
+    {"launcher", KeyMeaning::idle, reasons::launch},
+};
+
+}  // namespace
+
+ForeignImport::ForeignImport(const OptionTable& table, const ForeignFile& file,
+                             const ForeignTrainer& trainer, Problems& problems)
+    : table_(table), file_(file), trainer_(trainer), problems_(problems), tables_(trainer.tables) {
+    tables_.emplace_back(command_keys);
+}
 
 bool asks_for_nothing(const ordered_json& value) {
     if (value.is_structured()) return std::ranges::all_of(value, asks_for_nothing);
@@ -51,6 +68,7 @@ Origin ForeignImport::origin(const std::string& path) const {
 
 void ForeignImport::set(const std::string& path, const std::string& setting,
                         const std::string& value) {
+    told_.insert(path);
     result_.statements.push_back({path, value, origin(path), {}, setting, false});
 }
 
@@ -61,6 +79,7 @@ void ForeignImport::set(const std::string& path, const std::string& setting,
 
 void ForeignImport::set_model_field(const std::string& path, const std::string& field,
                                     const ordered_json& value) {
+    told_.insert(path);
     const Origin from = origin(path);
     result_.statements.push_back({field, setting_text(value), from, "model_init_kwargs"});
 }
@@ -74,34 +93,42 @@ void ForeignImport::set_default(const std::string& setting, const std::string& v
 }
 
 void ForeignImport::note(const std::string& path, const std::string& text) {
+    told_.insert(path);
     result_.notes.push_back(
         format_text("{} = {} [{}]: {}", path, this->text(path), file_.place(path), text));
 }
 
 void ForeignImport::idle(const std::string& path, std::string_view reason) {
+    told_.insert(path);
     result_.idle.emplace_back(path, reason);
 }
 
 void ForeignImport::refuse(const std::string& path, std::string_view reason) {
+    told_.insert(path);
     problems_.push_back(
         complaint({path, text(path), origin(path)}, format_text("is not served: {}", reason)));
 }
 
 const ForeignKey* ForeignImport::find(const std::string& path) const {
     const ForeignKey* best = nullptr;
-    for (const ForeignKey& key : trainer_.keys) {
-        if (key.path == path) return &key;
-        const bool covers =
-            key.path.ends_with('*') && path.starts_with(key.path.substr(0, key.path.size() - 1));
-        if (covers && (best == nullptr || key.path.size() > best->path.size())) best = &key;
+    for (const std::span<const ForeignKey> table : tables_) {
+        for (const ForeignKey& key : table) {
+            if (key.path == path) return &key;
+            const bool covers = key.path.ends_with('*') &&
+                                path.starts_with(key.path.substr(0, key.path.size() - 1));
+            if (covers && (best == nullptr || key.path.size() > best->path.size())) best = &key;
+        }
     }
     return best;
 }
 
 bool ForeignImport::is_block(const std::string& path) const {
     const std::string below = path + ".";
-    return std::ranges::any_of(trainer_.keys,
-                               [&](const ForeignKey& key) { return key.path.starts_with(below); });
+    const auto has_member = [&](std::span<const ForeignKey> table) {
+        return std::ranges::any_of(
+            table, [&](const ForeignKey& key) { return key.path.starts_with(below); });
+    };
+    return std::ranges::any_of(tables_, has_member);
 }
 
 void ForeignImport::walk(const std::string& path, const ordered_json& value) {
@@ -134,7 +161,7 @@ void ForeignImport::take(const ForeignKey& key, const std::string& path,
                          const ordered_json& value) {
     const std::string written = setting_text(value);
     switch (key.meaning) {
-        case KeyMeaning::read: return;
+        case KeyMeaning::read: read_.push_back(path); return;
         case KeyMeaning::idle: return idle(path, key.text);
         case KeyMeaning::refused:
             if (!asks_for_nothing(value) && !is_harmless(key, written)) refuse(path, key.text);
@@ -146,13 +173,15 @@ void ForeignImport::take(const ForeignKey& key, const std::string& path,
         if (const size_t equals = pair.find('=');
             equals != std::string::npos && lower_case(written) == pair.substr(0, equals))
             meaning = pair.substr(equals + 1);
+    if (meaning.empty() && !written.empty()) return idle(path, "it asks for nothing");
     set(path, std::string(key.text), meaning);
 }
 
 void ForeignImport::report_unknown(const std::string& path, const ordered_json& value) {
     if (asks_for_nothing(value)) return idle(path, "it asks for nothing");
     std::vector<std::string> known = table_.all_names();
-    for (const ForeignKey& key : trainer_.keys) known.emplace_back(key.path);
+    for (const std::span<const ForeignKey> table : tables_)
+        for (const ForeignKey& key : table) known.emplace_back(key.path);
     const std::string nearest = nearest_name(path, known);
     problems_.push_back(
         complaint({path, setting_text(value), origin(path)},
@@ -161,11 +190,22 @@ void ForeignImport::report_unknown(const std::string& path, const ordered_json& 
                               nearest.empty() ? "" : "?")));
 }
 
+// Names the keys that the trainer's function read without a word, so that none is silent.
+void ForeignImport::report_silent() {
+    for (const std::string& path : read_) {
+        const auto below = told_.lower_bound(path);
+        const bool is_told =
+            below != told_.end() && (*below == path || below->starts_with(path + "."));
+        if (!is_told && path != "command") idle(path, "the keys beside it take it into account");
+    }
+}
+
 ImportedSettings ForeignImport::translate() {
     for (const ForeignDefault& usual : trainer_.defaults)
         set_default(std::string(usual.setting), std::string(usual.value));
     for (const auto& [name, value] : file_.content.items()) walk(name, value);
     trainer_.translate(*this);
+    report_silent();
     result_.notes.insert(
         result_.notes.begin(),
         format_text("{}: read as a file of {}, with its defaults", file_.name, trainer_.name));

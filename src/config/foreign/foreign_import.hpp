@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,7 @@ struct ImportedSettings {
 class ForeignImport {
 public:
     ForeignImport(const OptionTable& table, const ForeignFile& file, const ForeignTrainer& trainer,
-                  Problems& problems)
-        : table_(table), file_(file), trainer_(trainer), problems_(problems) {}
+                  Problems& problems);
 
     ImportedSettings translate();
 
@@ -53,13 +53,17 @@ private:
     const ForeignKey* find(const std::string& path) const;
     bool is_block(const std::string& path) const;
     void report_unknown(const std::string& path, const nlohmann::ordered_json& value);
+    void report_silent();
     Origin origin(const std::string& path) const;
 
     const OptionTable& table_;
     const ForeignFile& file_;
     const ForeignTrainer& trainer_;
     Problems& problems_;
+    std::vector<std::span<const ForeignKey>> tables_;
     ImportedSettings result_;
+    std::vector<std::string> read_;  // paths of keys that the trainer's own function reads
+    std::set<std::string> told_;     // paths that a setting, a note or a refusal names
 };
 
 // Returns true for null, false, 0 and what is empty, at any depth.

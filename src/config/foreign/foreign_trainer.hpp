@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "foreign_file.hpp"
 
@@ -21,7 +22,7 @@ struct ForeignKey {
     std::string_view path;  // "fsdp_config.version"; "wandb*" covers all that begin so
     KeyMeaning meaning;
     std::string_view text{};
-    // sets: "theirs=ours;..." for values that have another name here.
+    // sets: "theirs=ours;..." for values that have another name here; "theirs=" asks for nothing.
     // refused: "value;..." that ask for nothing, besides null, false, 0 and what is empty.
     std::string_view values{};
 };
@@ -34,7 +35,7 @@ struct ForeignDefault {
 
 struct ForeignTrainer {
     std::string_view name;
-    std::span<const ForeignKey> keys;
+    std::vector<std::span<const ForeignKey>> tables;  // what stands in the first one counts first
     std::span<const ForeignDefault> defaults;
     // Reads the keys that the table does not translate by itself.
     void (*translate)(ForeignImport&);
@@ -42,6 +43,7 @@ struct ForeignTrainer {
 
 const ForeignTrainer& axolotl();
 const ForeignTrainer& llama_factory();
+const ForeignTrainer& llama_factory_v1();
 const ForeignTrainer& ms_swift();
 const ForeignTrainer& megatron_swift();
 const ForeignTrainer& automodel();

@@ -1,203 +1,11 @@
-#include <algorithm>
-#include <fstream>
-
 #include "../value_text.hpp"
-#include "foreign_import.hpp"
+#include "llama_factory_data.hpp"
 #include "llama_factory_keys.hpp"
 #include "reasons.hpp"
-#include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::config {
 
-using nlohmann::ordered_json;
-
 namespace {
-
-// Reads the names of `dataset` and their entries in dataset_info.json.
-class FactoryData {
-public:
-    explicit FactoryData(ForeignImport& import)
-        : import_(import), folder_(import.text("dataset_dir", "data")) {}
-
-    void read() {
-        if (!import_.has("dataset")) return;
-        ordered_json sources = ordered_json::array();
-        for (const std::string& name : names("dataset"))
-            if (auto source = source_of("dataset", name); !source.is_null())
-                sources.push_back(std::move(source));
-        weigh(sources);
-        if (!sources.empty()) import_.set("dataset", "datasets", sources);
-        read_evaluation();
-        const bool learns_all = import_.is_on("train_on_prompt") || is_pretraining();
-        if (!learns_all && has_conversations_)
-            import_.set("dataset", "roles_to_train", ordered_json::array({"assistant"}));
-    }
-
-private:
-    bool is_pretraining() const { return import_.text("stage", "sft") == "pt"; }
-
-    std::vector<std::string> names(const std::string& key) const {
-        const ordered_json& value = import_.at(key);
-        std::vector<std::string> list;
-        const ordered_json items = value.is_array() ? value : ordered_json::array({value});
-        for (const ordered_json& item : items)
-            for (const std::string& name : split(setting_text(item), ','))
-                if (!trim(name).empty()) list.emplace_back(trim(name));
-        return list;
-    }
-
-    void read_evaluation() {
-        if (import_.has("eval_dataset")) {
-            const std::vector<std::string> evaluated = names("eval_dataset");
-            if (evaluated.size() != 1)
-                return import_.refuse("eval_dataset", "one dataset is evaluated");
-            const auto source = source_of("eval_dataset", evaluated.front());
-            if (source.is_null()) return;
-            import_.set("eval_dataset", "eval_dataset_name", source["path"]);
-            import_.set("eval_dataset", "dataset_test_split", source["split"]);
-            if (source.contains("row_template"))
-                import_.set("eval_dataset", "row_template", source["row_template"]);
-        } else if (import_.number("val_size", 0) > 0) {
-            import_.set("val_size", "test_split_size", import_.at("val_size"));
-        }
-    }
-
-    const ordered_json& info() {
-        if (!info_.is_null()) return info_;
-        const std::string file = folder_ + "/dataset_info.json";
-        std::ifstream stream(file, std::ios::binary);
-        const std::string text(std::istreambuf_iterator<char>(stream), {});
-        auto read = parse_json<ordered_json>(text);
-        info_ = read && read.value().is_object() ? std::move(read.value()) : ordered_json::object();
-        if (info_.empty())
-            import_.refuse("dataset",
-                           format_text("{} is not there, or is no JSON, and says where the data "
-                                       "is; dataset_dir names its folder",
-                                       file));
-        return info_;
-    }
-
-    ordered_json source_of(const std::string& key, const std::string& name) {
-        std::error_code ignored;
-        if (std::filesystem::exists(name, ignored)) return form(ordered_json::object(), name);
-        const ordered_json& all = info();
-        if (all.empty()) return nullptr;
-        if (!all.contains(name)) {
-            import_.refuse(key, format_text("{}: dataset_info.json has no such entry", name));
-            return nullptr;
-        }
-        const ordered_json& entry = all[name];
-        for (const char* media : {"images", "videos", "audios"})
-            if (entry.contains("columns") && entry["columns"].contains(media)) {
-                import_.refuse(key, format_text("{}: {}", name, reasons::no_vision));
-                return nullptr;
-            }
-        if (entry.value("ranking", false)) {
-            import_.refuse(key, format_text("{}: {}", name, reasons::fine_tuning_only));
-            return nullptr;
-        }
-        std::string path;
-        for (const char* where : {"hf_hub_url", "ms_hub_url", "om_hub_url"})
-            if (path.empty()) path = entry.value(where, std::string());
-        if (path.empty() && entry.contains("file_name"))
-            path = folder_ + "/" + entry["file_name"].get<std::string>();
-        if (path.empty()) {
-            import_.refuse(key,
-                           format_text("{}: the entry names no hub_url and no file_name", name));
-            return nullptr;
-        }
-        return form(entry, path);
-    }
-
-    ordered_json form(const ordered_json& entry, const std::string& path) {
-        ordered_json source = {{"path", path}};
-        if (entry.contains("subset")) source["name"] = entry["subset"];
-        if (entry.contains("folder")) source["data_dir"] = entry["folder"];
-        std::string split = entry.value("split", std::string("train"));
-        double most = import_.number("max_samples", 0);
-        if (entry.contains("num_samples"))
-            most = most > 0 ? std::min(most, entry["num_samples"].get<double>())
-                            : entry["num_samples"].get<double>();
-        if (most > 0) split += "[:" + shortest(most) + "]";
-        source["split"] = split;
-        const std::string formatting = entry.value("formatting", std::string("alpaca"));
-        if (formatting == "alpaca")
-            read_alpaca(entry.value("columns", ordered_json::object()), source);
-        else
-            read_conversation(entry, formatting == "openai", source);
-        return source;
-    }
-
-    static std::string column(const ordered_json& columns, const char* ours, const char* usual) {
-        const ordered_json named = columns.value(ours, ordered_json());
-        return named.is_string() ? named.get<std::string>() : std::string(usual);
-    }
-
-    void read_alpaca(const ordered_json& columns, ordered_json& source) {
-        const std::string prompt = column(columns, "prompt", "instruction");
-        if (is_pretraining()) {
-            source["column_map"] = {{"text", prompt}};
-            return;
-        }
-        has_conversations_ = true;
-        const std::string query = column(columns, "query", "input");
-        const std::string response = column(columns, "response", "output");
-        const std::string system = column(columns, "system", "system");
-        const std::string history = column(columns, "history", "history");
-        const auto has = [](const std::string& name) { return name + " is defined and " + name; };
-        source["row_template"] =
-            "{\"messages\": [{% if " + has(system) + " %}{\"role\": \"system\", \"content\": {{ " +
-            system + " | tojson }}},{% endif %}{% for turn in (" + history + " if " + has(history) +
-            " else []) %}{\"role\": \"user\", \"content\": {{ turn[0] | tojson }}}, {\"role\": "
-            "\"assistant\", \"content\": {{ turn[1] | tojson }}},{% endfor %}{\"role\": \"user\", "
-            "\"content\": {{ (" +
-            prompt + " ~ ('\\n' ~ " + query + " if " + has(query) +
-            " else '')) | tojson }}}, {\"role\": \"assistant\", \"content\": {{ " + response +
-            " | tojson }}}]}";
-    }
-
-    void read_conversation(const ordered_json& entry, bool is_open_ai, ordered_json& source) {
-        has_conversations_ = true;
-        const ordered_json columns = entry.value("columns", ordered_json::object());
-        const ordered_json tags = entry.value("tags", ordered_json::object());
-        const std::string messages = column(columns, "messages", "conversations");
-        ordered_json map = ordered_json::object();
-        if (messages != "messages") map["messages"] = messages;
-        if (const std::string tools = column(columns, "tools", "tools"); tools != "tools")
-            map["tools"] = tools;
-        if (!map.empty()) source["column_map"] = map;
-        const auto tag = [&](const char* name, const char* usual, const char* open_ai) {
-            return column(tags, name, is_open_ai ? open_ai : usual);
-        };
-        source["role_key"] = tag("role_tag", "from", "role");
-        source["content_key"] = tag("content_tag", "value", "content");
-        source["roles"] = {{"user", {tag("user_tag", "human", "user")}},
-                           {"assistant",
-                            {tag("assistant_tag", "gpt", "assistant"),
-                             tag("function_tag", "function_call", "function_call")}},
-                           {"tool", {tag("observation_tag", "observation", "tool")}},
-                           {"system", {tag("system_tag", "system", "system")}}};
-    }
-
-    // interleave_under and interleave_over draw by interleave_probs; concat takes all.
-    void weigh(ordered_json& sources) {
-        const std::string strategy = import_.text("mix_strategy", "concat");
-        if (strategy == "concat") return;
-        if (strategy != "interleave_under" && strategy != "interleave_over")
-            return import_.refuse("mix_strategy",
-                                  "use concat, interleave_under or interleave_over");
-        const std::vector<std::string> shares = split(import_.text("interleave_probs"), ',');
-        for (size_t i = 0; i < sources.size(); ++i)
-            sources[i]["weight"] = i < shares.size() ? read_number(shares[i]).value_or(1) : 1.0;
-        if (strategy == "interleave_over")
-            import_.set("mix_strategy", "mixture_stopping_strategy", std::string("all_exhausted"));
-    }
-
-    ForeignImport& import_;
-    std::string folder_;
-    ordered_json info_;
-    bool has_conversations_ = false;
-};
 
 void read_tuner(ForeignImport& import) {
     const std::string type = import.text("finetuning_type", "lora");
@@ -256,32 +64,49 @@ void read_rope(ForeignImport& import) {
         "\"original_max_position_embeddings\": 32768}");
 }
 
+// fp8 comes before bf16, which it is beside.
+void read_factory_precision(ForeignImport& import) {
+    for (const auto& [key, precision] : {std::pair{"fp8", "fp8"}, std::pair{"pure_bf16", "bf16"},
+                                         std::pair{"bf16", "bf16"}, std::pair{"fp16", "fp16"}}) {
+        if (!import.is_on(key)) continue;
+        import.set(key, "mixed_precision", std::string(precision));
+        if (std::string_view(key) == "pure_bf16")
+            import.note(key, "masters and moments are fp32, and products are in bf16");
+        return;
+    }
+}
+
 void translate_llama_factory(ForeignImport& import) {
     const std::string stage = import.text("stage", "sft");
     if (stage != "sft" && stage != "pt") import.refuse("stage", reasons::fine_tuning_only);
     read_tuner(import);
     read_base(import);
     read_rope(import);
-    if (import.has("packing"))
+    if (import.is_on("neat_packing"))
+        import.set("neat_packing", "packing", std::string("true"));
+    else if (import.has("packing"))
         import.set("packing", "packing", import.at("packing"));
     else if (stage == "pt")
         import.set_default("packing", "true");
     if (stage == "pt") import.set_default("packing_strategy", "wrapped");
-    if (import.is_on("pure_bf16")) {
-        import.set("pure_bf16", "mixed_precision", std::string("bf16"));
-        import.note("pure_bf16", "masters and moments are fp32, and products are in bf16");
-    }
+    read_factory_precision(import);
+    if (import.is_on("packing") && !import.is_on("neat_packing") && stage != "pt")
+        import.note("packing", "documents of a packed row stay apart, as with neat_packing");
+    if (import.is_on("use_kt"))
+        import.note("use_kt",
+                    "the ranks compute the experts; offload_param_device cpu keeps weights in the "
+                    "memory of the hosts");
     if (import.has("template"))
         import.note("template",
                     "the tokenizer's own chat template is used; chat_template_path names another");
-    FactoryData(import).read();
+    read_llama_factory_data(import);
 }
 
 }  // namespace
 
 const ForeignTrainer& llama_factory() {
-    static const ForeignTrainer trainer{"LLaMA-Factory", llama_factory_keys(),
-                                        llama_factory_defaults(), translate_llama_factory};
+    static const ForeignTrainer trainer{
+        "LLaMA-Factory", {llama_factory_keys()}, llama_factory_defaults(), translate_llama_factory};
     return trainer;
 }
 

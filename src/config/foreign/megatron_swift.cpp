@@ -1,6 +1,7 @@
 #include "../value_text.hpp"
 #include "megatron_swift_keys.hpp"
 #include "swift_data.hpp"
+#include "swift_keys.hpp"
 
 namespace ringshard::config {
 
@@ -48,17 +49,16 @@ void translate_megatron_swift(ForeignImport& import) {
     if (import.has("recompute_granularity"))
         import.set("recompute_granularity", "gradient_checkpointing",
                    std::string(recompute == "none" ? "false" : "true"));
-    if (import.is_on("merge_lora"))
-        import.note("merge_lora", "trainer export --merge writes the merged model");
-    if (const double limit = import.number("save_total_limit", -1); limit > 0)
-        import.set("save_total_limit", "save_total_limit", shortest(limit));
+    read_swift_rest(import);
 }
 
 }  // namespace
 
 const ForeignTrainer& megatron_swift() {
-    static const ForeignTrainer trainer{"ms-swift's Megatron", megatron_swift_keys(),
-                                        megatron_swift_defaults(), translate_megatron_swift};
+    static const ForeignTrainer trainer{"ms-swift's Megatron",
+                                        {megatron_swift_keys(), swift_shared_keys()},
+                                        megatron_swift_defaults(),
+                                        translate_megatron_swift};
     return trainer;
 }
 

@@ -1,7 +1,11 @@
 #include <cmath>
 
+#include "../settings_file.hpp"
+#include "../value_text.hpp"
 #include "ms_swift_keys.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "swift_data.hpp"
+#include "swift_keys.hpp"
 
 namespace ringshard::config {
 
@@ -9,15 +13,20 @@ using nlohmann::ordered_json;
 
 namespace {
 
+// ms-swift's default is about 16 rows a step over all ranks.
 void read_batch(ForeignImport& import) {
     if (import.has("gradient_accumulation_steps")) return;
-    const double rows = import.number("per_device_train_batch_size", 1);
-    import.set_default("gradient_accumulation_steps",
-                       shortest(std::max(1.0, std::ceil(16 / std::max(1.0, rows)))));
+    const double rows = std::max(1.0, import.number("per_device_train_batch_size", 1));
+    if (std::fmod(16, rows) == 0)
+        import.set_default("train_batch_size", "16");
+    else
+        import.set_default("gradient_accumulation_steps",
+                           shortest(std::max(1.0, std::ceil(16 / rows))));
 }
 
 void read_ms_swift_precision(ForeignImport& import) {
     const std::string type = import.text("torch_dtype");
+    if (type == "bfloat16") import.set("torch_dtype", "mixed_precision", std::string("bf16"));
     if (type == "float32") import.set("torch_dtype", "mixed_precision", std::string("no"));
     if (type == "float16") import.set("torch_dtype", "mixed_precision", std::string("fp16"));
     if (import.has("quant_bits")) {
@@ -29,6 +38,21 @@ void read_ms_swift_precision(ForeignImport& import) {
             import.set("quant_bits", bits == "4" ? "load_in_4bit" : "load_in_8bit",
                        std::string("true"));
     }
+}
+
+// fsdp is a preset, words as in transformers, or a file with the words and the configuration.
+void read_swift_fsdp(ForeignImport& import, const std::string& fsdp) {
+    if (!fsdp.ends_with(".json")) return import.set("fsdp", "profile", fsdp);
+    const auto text = read_text_file(fsdp);
+    const auto file = text ? parse_json<ordered_json>(*text) : parse_json<ordered_json>("");
+    if (!file || !file.value().is_object() || !file.value().contains("fsdp_config"))
+        return import.refuse("fsdp", "the file is not there, or has no fsdp_config");
+    ordered_json config = file.value()["fsdp_config"];
+    if (config.value("activation_cpu_offload", false))
+        import.set("fsdp", "activation_offloading", std::string("true"));
+    config.erase("activation_cpu_offload");
+    import.set("fsdp", "fsdp", file.value().value("fsdp", ordered_json("full_shard")));
+    import.set("fsdp_config", "fsdp_config", config);
 }
 
 void read_swift_sharding(ForeignImport& import) {
@@ -45,31 +69,7 @@ void read_swift_sharding(ForeignImport& import) {
     } else if (!deepspeed.empty()) {
         import.set("deepspeed", "deepspeed", deepspeed);
     }
-    const std::string fsdp = import.text("fsdp");
-    if (fsdp == "fsdp2")
-        import.set("fsdp", "profile", fsdp);
-    else if (!fsdp.empty())
-        import.set("fsdp", "profile", fsdp);
-}
-
-void read_rest(ForeignImport& import) {
-    if (import.has("rope_scaling"))
-        import.refuse("rope_scaling",
-                      "rope_parameters has the positions, as {\"rope_type\": \"yarn\", \"factor\": "
-                      "4.0, \"original_max_position_embeddings\": 32768}");
-    if (import.has("add_non_thinking_prefix") && import.is_on("add_non_thinking_prefix"))
-        import.refuse("add_non_thinking_prefix",
-                      "put <think></think> into the answers, or into the chat template");
-    if (const ordered_json& tokens = import.at("new_special_tokens"); !tokens.is_null()) {
-        if (setting_text(tokens).find(".txt") != std::string::npos)
-            import.refuse("new_special_tokens", "give the tokens themselves");
-        else
-            import.set("new_special_tokens", "added_tokens", tokens);
-    }
-    if (import.is_on("merge_lora"))
-        import.note("merge_lora", "trainer export --merge writes the merged model");
-    if (const double limit = import.number("save_total_limit", -1); limit > 0)
-        import.set("save_total_limit", "save_total_limit", shortest(limit));
+    if (import.has("fsdp")) read_swift_fsdp(import, import.text("fsdp"));
 }
 
 void translate_ms_swift(ForeignImport& import) {
@@ -82,13 +82,15 @@ void translate_ms_swift(ForeignImport& import) {
     read_batch(import);
     read_ms_swift_precision(import);
     read_swift_sharding(import);
-    read_rest(import);
+    read_swift_rest(import);
 }
 
 }  // namespace
 
 const ForeignTrainer& ms_swift() {
-    static const ForeignTrainer trainer{"ms-swift", ms_swift_keys(), ms_swift_defaults(),
+    static const ForeignTrainer trainer{"ms-swift",
+                                        {ms_swift_keys(), swift_shared_keys()},
+                                        ms_swift_defaults(),
                                         translate_ms_swift};
     return trainer;
 }

@@ -14,14 +14,19 @@ bool has(const ForeignFile& file, const char* key) { return file.content.contain
 
 const ForeignTrainer* recognise(const ForeignFile& file) {
     if (const auto command = file.content.find("command");
-        command != file.content.end() && command->is_string() && !has(file, "model_name_or_path")) {
-        return command->get<std::string>().starts_with("megatron") ? &megatron_swift()
-                                                                   : &ms_swift();
+        command != file.content.end() && command->is_string()) {
+        const auto name = command->get<std::string>();
+        if (name.starts_with("megatron")) return &megatron_swift();
+        if (name.starts_with("swift")) return &ms_swift();
+        if (name.starts_with("axolotl")) return &axolotl();
+        if (name.starts_with("llamafactory"))
+            return has(file, "train_dataset") ? &llama_factory_v1() : &llama_factory();
     }
     const auto model = file.content.find("model");
     const bool has_model_block = model != file.content.end() && model->is_object();
     if (has_model_block || has(file, "step_scheduler")) return &automodel();
     if (has(file, "base_model")) return &axolotl();
+    if (has(file, "train_dataset") && has(file, "model")) return &llama_factory_v1();
     if (has(file, "cutoff_len") || has(file, "finetuning_type") || has(file, "stage"))
         return has(file, "model_name_or_path") ? &llama_factory() : nullptr;
     const bool has_model = model != file.content.end() && model->is_string();

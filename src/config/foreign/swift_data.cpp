@@ -11,37 +11,61 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// Makes a conversation of the columns that ms-swift recognises: messages or conversations, or a
-// question (query, instruction with input, ...) and its answer, with system and history.
-const std::string conversation_template =
-    "{% set said = messages if messages is defined else (conversations if conversations is defined "
-    "else (conversation if conversation is defined else none)) %}"
-    "{% set told = system if system is defined and system else (system_prompt if system_prompt is "
-    "defined and system_prompt else '') %}"
-    "{\"messages\": [{% if told %}{\"role\": \"system\", \"content\": {{ told | tojson }}}, {% "
-    "endif "
-    "%}"
-    "{% if said %}"
-    "{% for message in said %}{{ message | tojson }}{{ '' if loop.last else ', ' }}{% endfor %}"
-    "{% else %}"
-    "{% set asked = query if query is defined else (prompt if prompt is defined else "
-    "((instruction ~ ('\\n' ~ input if input is defined and input else '')) if instruction is "
-    "defined "
-    "else (input if input is defined else (question if question is defined else (problem if "
-    "problem "
-    "is defined else raise_exception('the row has no messages, query, prompt, instruction, input, "
-    "question or problem')))))) %}"
-    "{% set answered = response if response is defined else (answer if answer is defined else "
-    "(output if output is defined else (target if target is defined else (solution if solution is "
-    "defined else (completion if completion is defined else raise_exception('the row has no "
-    "response, answer, output, target, solution or completion')))))) %}"
-    "{% for turn in (history if history is defined and history else []) %}"
-    "{\"role\": \"user\", \"content\": {{ turn[0] | tojson }}}, {\"role\": \"assistant\", "
-    "\"content\": {{ turn[1] | tojson }}}, {% endfor %}"
-    "{\"role\": \"user\", \"content\": {{ asked | tojson }}}, {\"role\": \"assistant\", "
-    "\"content\": {{ answered | tojson }}}"
-    "{% endif %}]"
-    "{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
+// Returns Jinja for the first of these columns that a row has.
+std::string first_of(std::initializer_list<const char*> names, const std::string& otherwise) {
+    std::string chain = otherwise;
+    for (auto name = std::rbegin(names); name != std::rend(names); ++name)
+        chain = concat("(", *name, " if ", *name, " is defined and ", *name, " is not none else ",
+                       chain, ")");
+    return chain;
+}
+
+// Finds the columns that ms-swift recognises: messages or conversations, or a question (query,
+// instruction with input, ...) and its answer, with system and history.
+std::string columns_found() {
+    return concat(
+        "{% set said = ", first_of({"messages", "conversations", "conversation"}, "none"),
+        " %}{% set told = ", first_of({"system", "system_prompt"}, "''"),
+        " %}{% set past = ", first_of({"history"}, "[]"),
+        " %}{% set is_alpaca = instruction is defined and input is "
+        "defined %}{% set asked = (instruction or '') ~ ('\\n' if instruction and input else '') ~ "
+        "(input or '') if is_alpaca else ",
+        first_of({"query", "prompt", "input", "instruction", "question", "problem"}, "''"),
+        " %}{% set answered = none if said else ",
+        first_of({"response", "answer", "output", "targets", "target", "answer_key", "answers",
+                  "solution", "text", "completion", "content"},
+                 "raise_exception('the row has no messages, and no response, answer, output, "
+                 "target, solution, text or completion')"),
+        " %}{% if said and (said[0].role if said[0].role is defined else said[0]['from']) == "
+        "'system' %}{% set told = '' %}{% endif %}{% if answered is not string and answered is "
+        "iterable %}{% set answered = answered[0] "
+        "%}{% endif %}");
+}
+
+std::string conversation_template() {
+    return columns_found() +
+           "{\"messages\": [{% if told %}{\"role\": \"system\", \"content\": {{ told | tojson }}}, "
+           "{% endif %}{% if said %}"
+           "{% for message in said %}{{ message | tojson }}{{ '' if loop.last else ', ' }}{% "
+           "endfor "
+           "%}{% else %}{% for turn in past %}"
+           "{\"role\": \"user\", \"content\": {{ turn[0] | tojson }}}, {\"role\": \"assistant\", "
+           "\"content\": {{ turn[1] | tojson }}}, {% endfor %}"
+           "{\"role\": \"user\", \"content\": {{ asked | tojson }}}, {\"role\": \"assistant\", "
+           "\"content\": {{ answered | tojson }}}{% endif %}]"
+           "{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
+}
+
+// The contents one after another, without the marks of a conversation; all of it is learned.
+std::string joined_template() {
+    return columns_found() +
+           "{% set all = namespace(text='') %}{% for message in said or [] %}{% set all.text = "
+           "all.text ~ (message.content if message.content is defined else message.value) %}{% "
+           "endfor %}{% if not said %}{% for turn in past %}{% set all.text = all.text ~ turn[0] ~ "
+           "turn[1] %}{% endfor %}{% set all.text = all.text ~ asked ~ answered %}{% endif %}"
+           "{\"segments\": [{\"text\": {{ (all.text ~ eos_token) | tojson }}, \"label\": true, "
+           "\"special_tokens\": true}]}";
+}
 
 class SwiftData {
 public:
@@ -56,7 +80,9 @@ public:
             import_.note("dataset",
                          "#N is the first N rows of a dataset; ms-swift draws N of them, "
                          "and some more than once where there are fewer");
-        if (import_.has("dataset")) import_.set("dataset", "row_template", conversation_template);
+        if (import_.has("dataset"))
+            import_.set("dataset", "row_template",
+                        swift_uses_template(import_) ? conversation_template() : joined_template());
         read_variables();
         read_evaluation();
     }
@@ -91,10 +117,11 @@ private:
         source["split"] = rows.empty() ? "train" : "train[:" + rows + "]";
         source["role_key"] = "from";
         source["content_key"] = "value";
-        source["roles"] = {{"user", {"human", "user"}},
-                           {"assistant", {"gpt", "bot", "assistant"}},
-                           {"tool", {"tool", "tool_response", "observation"}},
-                           {"system", {"system"}}};
+        source["roles"] = {
+            {"user", {"human", "user"}},
+            {"assistant", {"gpt", "bot", "assistant"}},
+            {"tool", {"tool", "tool_response", "function_response", "observation", "observations"}},
+            {"system", {"system"}}};
         if (const ordered_json& columns = import_.at("columns"); columns.is_object()) {
             ordered_json map = ordered_json::object();
             for (const auto& [theirs, ours] : columns.items()) map[setting_text(ours)] = theirs;
@@ -163,46 +190,6 @@ void read_swift_data(ForeignImport& import) {
         if (import.has(key))
             import.refuse(key, "give the rows themselves as dataset; they are prepared anew");
     SwiftData(import).read();
-}
-
-void read_swift_template(ForeignImport& import) {
-    const bool is_pretraining = import.text("command").ends_with("pt");
-    const std::string scale = import.text("loss_scale", is_pretraining ? "all" : "default");
-    const auto learn_assistant = [&] {
-        import.set(import.has("loss_scale") ? "loss_scale" : "dataset", "roles_to_train",
-                   ordered_json::array({"assistant"}));
-    };
-    if (scale == "default" || scale == "last_round") learn_assistant();
-    if (scale == "last_round")
-        import.set("loss_scale", "train_on_last_turn_only", std::string("true"));
-    if (scale != "default" && scale != "all" && scale != "last_round")
-        import.refuse("loss_scale",
-                      "default, last_round and all are served; messages and rows have "
-                      "the keys train and weight");
-    const bool uses_template =
-        import.has("use_chat_template") ? import.is_on("use_chat_template") : !is_pretraining;
-    if (!uses_template)
-        import.refuse(import.has("use_chat_template") ? "use_chat_template" : "command",
-                      "rows without a chat template have a column text, or prompt and completion");
-    if (import.has("template"))
-        import.note("template",
-                    "the tokenizer's own chat template is used; chat_template_path "
-                    "names another");
-    if (import.has("system")) {
-        const std::string system = import.text("system");
-        const auto text = system.ends_with(".txt") ? std::optional<std::string>() : system;
-        if (text)
-            import.set("system", "system_prompt", *text);
-        else
-            import.refuse("system", "give the text of the file");
-    }
-    const std::string strategy = import.text("truncation_strategy", "delete");
-    if (strategy == "right")
-        import.set("truncation_strategy", "truncation_mode", std::string("keep_start"));
-    else if (strategy == "left")
-        import.set("truncation_strategy", "truncation_mode", std::string("keep_end"));
-    else if (strategy == "split")
-        import.set("truncation_strategy", "packing_strategy", std::string("bfd_split"));
 }
 
 void read_swift_tuner(ForeignImport& import, const std::string& usual) {

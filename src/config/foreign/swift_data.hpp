@@ -8,6 +8,10 @@ namespace ringshard::config {
 void read_swift_data(ForeignImport& import);
 // Reads the keys that say which messages are learned, and the template.
 void read_swift_template(ForeignImport& import);
+// Returns false for rows that are joined without the marks of a conversation, as in `swift pt`.
+bool swift_uses_template(const ForeignImport& import);
+// Reads what is left: added tokens, thoughts, saves.
+void read_swift_rest(ForeignImport& import);
 // Reads the adapter; `usual`: the tuner if the recipe names none.
 void read_swift_tuner(ForeignImport& import, const std::string& usual);
 

@@ -1,0 +1,121 @@
+#include "../value_text.hpp"
+#include "axolotl_parts.hpp"
+#include "recipe_data.hpp"
+
+namespace ringshard::config {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+void read_axolotl_base(ForeignImport& import) {
+    const std::string base = import.text("base_model");
+    for (const char* key : {"base_model_config", "tokenizer_config"})
+        if (import.has(key) && import.text(key) != base)
+            import.refuse(key, format_text("the files beside the weights in {} are read; "
+                                           "chat_template_path takes another model's tokens",
+                                           base));
+    const std::string type = import.text("model_type", "AutoModelForCausalLM");
+    if (type.find("Classification") != std::string::npos)
+        import.refuse("model_type", "heads of classification are not served");
+    for (const char* block :
+         {"model_config", "overrides_of_model_config", "overrides_of_model_kwargs"})
+        if (import.at(block).is_object())
+            for (const auto& [field, value] : import.at(block).items())
+                import.set_model_field(block, field, value);
+    if (const std::string quantised = import.text("model_quantization_config");
+        !quantised.empty() && quantised != "Mxfp4Config")
+        import.refuse("model_quantization_config",
+                      "bases in MXFP4 are read; adapter qlora makes four bits of others");
+    if (!asks_for_nothing(import.at("unfrozen_parameters"))) {
+        std::vector<std::string> names;
+        for (const ordered_json& name : import.at("unfrozen_parameters"))
+            names.push_back(format_text("^(?:{})", setting_text(name)));
+        import.set("unfrozen_parameters", "train_only", join(names, "|"));
+    }
+    if (!asks_for_nothing(import.at("tokens")) && import.at("tokens").is_array())
+        import.set("tokens", "added_tokens", import.at("tokens"));
+    else if (const ordered_json& eos = import.at("tokens.eos_token"); eos.is_string())
+        import.set("tokens", "eos_token", eos);
+}
+
+void read_axolotl_template(ForeignImport& import) {
+    if (import.has("chat_template_jinja")) {
+        const std::string jinja = import.text("chat_template_jinja");
+        const bool is_text = jinja.find('{') != std::string::npos;
+        import.set("chat_template_jinja", is_text ? "chat_template" : "chat_template_path", jinja);
+        return;
+    }
+    const std::string name = import.text("chat_template");
+    if (name.empty() || name == "tokenizer_default") return;
+    if (name.find('{') != std::string::npos)
+        import.set("chat_template", "chat_template", name);
+    else if (name == "chatml")
+        import.set("chat_template", "chat_template", std::string(chatml_template()));
+    else if (!name.starts_with("tokenizer_default_fallback"))
+        import.note("chat_template",
+                    "the tokenizer's own chat template is used; chat_template_jinja with the text "
+                    "of a template takes another");
+}
+
+void read_axolotl_adapter(ForeignImport& import) {
+    const std::string adapter = import.text("adapter");
+    if (adapter.empty() && !import.has("lora_model_dir")) {
+        for (const char* key :
+             {"lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "lora_target_linear",
+              "lora_target_parameters", "lora_modules_to_save"})
+            if (import.has(key)) import.idle(key, "without adapter the whole model is trained");
+        if (import.is_on("load_in_4bit"))
+            import.refuse("load_in_4bit", "a base in four bits has adapters; give adapter qlora");
+        return;
+    }
+    if (adapter != "lora" && adapter != "qlora")
+        return import.refuse("adapter", "adapters are lora and qlora");
+    import.set("adapter", "use_peft", std::string("true"));
+    const bool is_quantised = adapter == "qlora" || import.is_on("load_in_4bit");
+    if (is_quantised && import.is_on("quantize_moe_experts")) {
+        import.note("quantize_moe_experts",
+                    "a base with experts is not held in four bits: it is in bf16, which takes 2 "
+                    "bytes a weight instead of half a byte, and is not rounded");
+    } else if (is_quantised) {
+        import.set(adapter == "qlora" ? "adapter" : "load_in_4bit", "load_in_4bit",
+                   std::string("true"));
+        import.set_default("use_bnb_nested_quant", "true");
+    }
+    import.set_default("lora_dropout", "0");
+    for (const char* key :
+         {"lora_r", "lora_alpha", "lora_dropout", "lora_target_parameters", "lora_modules_to_save"})
+        if (import.has(key)) import.set(key, key, import.at(key));
+    if (import.is_on("lora_target_linear"))
+        import.set("lora_target_linear", "lora_target_modules", std::string("all-linear"));
+    else if (import.has("lora_target_modules"))
+        import.set("lora_target_modules", "lora_target_modules", import.at("lora_target_modules"));
+}
+
+// bf16 is auto unless fp16 is given; fp8 comes first.
+void read_axolotl_precision(ForeignImport& import) {
+    if (import.is_on("fp8")) return import.set("fp8", "mixed_precision", std::string("fp8"));
+    for (const char* key : {"fp16", "float16"})
+        if (import.is_on(key) && !import.is_on("bf16"))
+            return import.set(key, "mixed_precision", std::string("fp16"));
+    for (const char* key : {"bf16", "bfloat16"}) {
+        if (!import.has(key)) continue;
+        const std::string value = import.text(key);
+        const bool is_on = value == "auto" || value == "full" || import.is_on(key);
+        if (value == "full")
+            import.note(key, "masters and moments are fp32, and products are in bf16");
+        return import.set(key, "mixed_precision", std::string(is_on ? "bf16" : "no"));
+    }
+    import.set_default("mixed_precision", "bf16");
+}
+
+}  // namespace
+
+void read_axolotl_model(ForeignImport& import) {
+    read_axolotl_base(import);
+    read_axolotl_template(import);
+    read_axolotl_adapter(import);
+    read_axolotl_precision(import);
+}
+
+}  // namespace ringshard::config

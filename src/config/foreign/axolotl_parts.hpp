@@ -1,0 +1,15 @@
+#pragma once
+
+#include "foreign_import.hpp"
+
+// The keys of axolotl that its table does not translate by itself.
+namespace ringshard::config {
+
+// Reads the base, its chat template, the adapter and the precision.
+void read_axolotl_model(ForeignImport& import);
+// Reads the datasets and the evaluation data.
+void read_axolotl_data(ForeignImport& import);
+// Reads batches, the schedule, the times of saves and evaluations, trackers and sharding.
+void read_axolotl_training(ForeignImport& import);
+
+}  // namespace ringshard::config
