@@ -39,8 +39,8 @@ std::vector<LinearLayer> parameters_of(const ModelSpec& spec,
     for (const LinearLayer& layer : layers)
         parameters.push_back({layer.name + ".weight", layer.block, layer.in_block, layer.shape});
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        const auto& experts = spec.blocks[block].experts;
-        // transformers calls the stacked matrices of Granite otherwise, and its router is a layer.
+        const ExpertsSpec* const experts = spec.blocks[block].experts();
+        // transformers calls stacked matrices otherwise, and their router is a layer.
         if (!experts || experts->tensors == ExpertTensors::stacked) continue;
         const int64_t width = spec.blocks[block].width;
         const auto add = [&](const std::string& name, const char* ending, int64_t out, int64_t in) {
@@ -59,7 +59,7 @@ std::vector<LinearLayer> parameters_of(const ModelSpec& spec,
 // Files of models may have another name for a router than PEFT.
 bool is_router(const ModelSpec& spec, const std::string& tensor) {
     return std::ranges::any_of(spec.blocks, [&](const BlockSpec& block) {
-        return block.experts && is_end_of(block.experts->router + ".weight", tensor);
+        return block.experts() && is_end_of(block.experts()->router + ".weight", tensor);
     });
 }
 
@@ -102,7 +102,7 @@ Expected<std::vector<LinearLayer>> find_parameters(const LoraConfig& config, con
             }))
             found.push_back(parameter);
     for (const LinearLayer& parameter : found)
-        if (const auto& experts = spec.blocks[parameter.block].experts;
+        if (const ExpertsSpec* const experts = spec.blocks[parameter.block].experts();
             experts && experts->routes_in_fp32 && parameter.in_block == router_name(*experts))
             return refuse(format_text(
                 "lora_target_parameters: the router {} multiplies in fp32, and an adapter of it is "

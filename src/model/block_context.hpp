@@ -1,59 +1,111 @@
 #pragma once
 
-#include "parts/mlp_context.hpp"
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "parts/projection_spec.hpp"
 #include "positions.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
-#include "ringshard/attention/sequence_delta.hpp"
+#include "ringshard/comm/communicator.hpp"
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/model/layer_cache.hpp"
-#include "ringshard/ops/gemm.hpp"
+#include "saved.hpp"
 #include "unit_set.hpp"
 
 namespace ringshard::model {
 
-// Tokens that the MLP works on at a time.
-struct Turn {
-    int64_t begin;
-    int64_t length;
-    int64_t most;  // tokens in this turn of one of the ranks that share experts
+// The sums that the routers of a pass share, for one block and some of its tokens.
+struct RouterContext {
+    // [experts]: a forward pass adds its choices (int64) and probabilities (fp64). Undefined: not
+    // counted.
+    at::Tensor choices{};
+    at::Tensor probabilities{};
+    // [experts] int64: the choices without the corrections of the probabilities. Undefined: there
+    // are no corrections.
+    at::Tensor uncorrected{};
+    int64_t num_counted = 0;  // the first tokens; the others only fill the batch up
+    // [experts] fp32: the gradient of the loss that balances the experts, by the probabilities of a
+    // counted token. Undefined: none.
+    at::Tensor d_probability{};
+
+    RouterContext of_tokens(int64_t begin, int64_t length) const {
+        return {choices, probabilities, uncorrected,
+                std::clamp<int64_t>(num_counted - begin, 0, length), d_probability};
+    }
 };
+
+// The ranks that share experts.
+struct ExpertGroup {
+    comm::Communicator* ranks = nullptr;  // null: all experts are here
+    int64_t most_tokens = 0;              // of one of the ranks
+    int64_t least_rows = 1;               // of an expert in a chunk that travels, in the mean
+};
+
+// The ranks that share a sequence, of which mixers make what brings them each other's tokens.
+struct SequenceGroup {
+    comm::Communicator& ring;
+    comm::Communicator& ulysses;
+    attention::ContextParallelOptions options{};
+    c10::DeviceType device = c10::DeviceType::CPU;  // or that which meta tensors stand for
+};
+
+// The compute type, if the residual stream has another one.
+using BranchType = std::optional<at::ScalarType>;
 
 // The batch and the run, as far as a block needs them.
 struct BlockContext {
-    const attention::SequenceAttention& attention;
-    const attention::SequenceDelta& delta;
-    const attention::Plan& plan;
+    SequenceGroup sequence;
+    std::span<const attention::Mask> masks;
+    std::span<const attention::Plan> plans;  // of the masks
     const Positions& positions;
-    const ops::Gemms& gemms;
+    ProjectionContext projections;
     config::ActivationPolicy policy;
     int64_t mlp_chunk;                  // tokens
     const LayerCache* cache = nullptr;  // where a text is generated
-    at::Tensor dropout_keys{};          // [t], of a batch that is trained on with dropout
     RouterContext routers{};
     ExpertGroup experts{};  // all of its ranks take as many chunks
     ExpertSlices slices{};
-    AdapterRows rows{};
-    int64_t most_product_elements = int64_t{1} << 30;
-    std::optional<Fp8Context> fp8{};  // if products with weights are in FP8
     BranchType branch_type{};
 
-    ProjectionContext projections() const {
-        return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8};
+    const attention::Plan& plan_of(const attention::Mask& mask) const {
+        return plans[static_cast<size_t>(std::ranges::find(masks, mask) - masks.begin())];
     }
-    MlpContext mlp() const { return {projections(), routers, experts, true, false, branch_type}; }
-    // Returns the context of some tokens of the batch, of which nothing is kept.
-    MlpContext mlp(const Turn& turn, RowNorms& norms) const {
-        const auto& [begin, length, most] = turn;
-        return {
-            {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-             &norms, rows.of_tokens(begin, length), most_product_elements,
-             fp8 ? std::optional(fp8->of_tokens(begin, length)) : std::nullopt},
-            routers.of_tokens(begin, length),
-            {experts.ranks, most, experts.least_rows},
-            false,
-            false,
-            branch_type};
+    // most: tokens of the same chunk on one of the ranks that share experts.
+    BlockContext of_tokens(int64_t begin, int64_t length, int64_t most, RowNorms& norms) const {
+        BlockContext part{.sequence = sequence,
+                          .masks = masks,
+                          .plans = plans,
+                          .positions = positions,
+                          .projections = projections.of_tokens(begin, length),
+                          .policy = policy,
+                          .mlp_chunk = mlp_chunk,
+                          .cache = cache,
+                          .routers = routers.of_tokens(begin, length),
+                          .experts = {experts.ranks, most, experts.least_rows},
+                          .slices = slices,
+                          .branch_type = branch_type};
+        part.projections.norms = &norms;
+        return part;
     }
 };
+
+// The work of a pass on a block, or on some of its tokens.
+struct Pass {
+    const BlockContext& context;
+    const shard::UnitTensors& weights;
+    Saved& saved;
+};
+
+struct BackwardPass : Pass {
+    const shard::UnitTensors& gradients;
+    at::Tensor d_result;  // of the result of the layer, in the residual stream
+    at::Tensor gradient;  // of the rows that the layer reads there: each layer adds to it
+};
+
+// Returns rows of the residual stream in the type of the products.
+inline at::Tensor in_type(const BranchType& type, const at::Tensor& rows) {
+    return type ? rows.to(*type) : rows;
+}
 
 }  // namespace ringshard::model

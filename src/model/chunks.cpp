@@ -26,8 +26,11 @@ int64_t most_in_product(const ModelSpec& spec) {
 // Numbers of a token in the backward pass of an MLP: gate, up, their product or its gradient, and
 // rows before and behind.
 double numbers_of_mlp(const BlockSpec& block) {
-    const int64_t inner = block.experts ? block.experts->per_token * block.experts->intermediate
-                                        : block.mlp.intermediate;
+    int64_t inner = 0;
+    if (const auto* const experts = block.experts())
+        inner = experts->per_token * experts->intermediate;
+    else if (const auto* const mlp = block.find<MlpSpec>())
+        inner = mlp->intermediate;
     return 3 * static_cast<double>(inner + block.width);
 }
 

@@ -28,8 +28,8 @@ const ExpertsSpec* converted_experts(const ModelSpec& spec) {
     const auto type = config.is_object() ? config.value("model_type", "") : std::string();
     if (std::ranges::find(converted_types, type) == converted_types.end()) return nullptr;
     const auto block = std::ranges::find_if(
-        spec.blocks, [](const BlockSpec& one) { return one.experts.has_value(); });
-    return block == spec.blocks.end() ? nullptr : &*block->experts;
+        spec.blocks, [](const BlockSpec& one) { return one.experts() != nullptr; });
+    return block == spec.blocks.end() ? nullptr : block->experts();
 }
 
 constexpr const char* router_end = "gate";
@@ -56,7 +56,7 @@ void name_all_linear(const ExpertsSpec& experts, LoraConfig& config,
 std::vector<std::string> names_of_experts(const ModelSpec& spec, const ExpertsSpec& experts) {
     std::vector<std::string> names;
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        if (!spec.blocks[block].experts) continue;
+        if (!spec.blocks[block].experts()) continue;
         const std::string prefix = block_prefix(spec, block);
         names.push_back(concat(prefix, router_name(experts)));
         for (const std::string& matrix : {experts.gate, experts.up, experts.down})

@@ -43,9 +43,9 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
                         "lora_modules_to_save, or in a run of its own",
                         name, alone.names.head)};
     for (const BlockSpec& block : alone.blocks) {
-        if (!block.experts) continue;
+        if (block.experts() == nullptr) continue;
         for (const auto& [layer, adapter] : block.adapters)
-            if (is_of_experts(*block.experts, layer))
+            if (is_of_experts(*block.experts(), layer))
                 return Failure{
                     ExitCode::settings,
                     format_text("adapter {}: would adapt {}, and adapters that train together are "

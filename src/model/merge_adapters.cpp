@@ -32,7 +32,7 @@ using FactorsByName = std::map<std::string, std::vector<Factors>>;
 // The factors of the matrices of each expert. The rows of B are those of gate and up.
 void add_experts(FactorsByName& factors, const BlockSpec& block, const std::string& prefix,
                  bool is_gate_up, const Factors& of_all) {
-    const ExpertsSpec& spec = *block.experts;
+    const ExpertsSpec& spec = *block.experts();
     const int64_t rank = of_all.a.size(0) / spec.count;
     for (int64_t expert = 0; expert < spec.count; ++expert) {
         const at::Tensor a = of_all.a.narrow(0, expert * rank, rank);
@@ -70,7 +70,7 @@ FactorsByName factors_of(const BlockSpec& block, const std::string& prefix, cons
                          Tensors& added) {
     FactorsByName factors;
     for (const auto& [layer, adapter] : block.adapters) {
-        if (block.experts && (layer == experts_gate_up || layer == experts_down)) {
+        if (block.experts() && (layer == experts_gate_up || layer == experts_down)) {
             const std::string name = prefix + expert_adapter_prefix(block, layer);
             add_experts(factors, block, prefix, layer == experts_gate_up,
                         {tensors.at(name + ".lora_A.weight"), tensors.at(name + ".lora_B.weight"),
@@ -78,8 +78,8 @@ FactorsByName factors_of(const BlockSpec& block, const std::string& prefix, cons
             continue;
         }
         const std::string name = concat(prefix, layer);
-        const bool is_router = block.experts && layer == router_name(*block.experts);
-        const std::string weight = is_router ? concat(prefix, block.experts->router) : name;
+        const bool is_router = block.experts() && layer == router_name(*block.experts());
+        const std::string weight = is_router ? concat(prefix, block.experts()->router) : name;
         Factors of_layer{tensors.at(name + ".lora_A.weight"), tensors.at(name + ".lora_B.weight"),
                          adapter.scaling};
         if (adapter.has_magnitude) of_layer.magnitude = tensors.at(name + ".lora_magnitude_vector");

@@ -47,7 +47,7 @@ void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
     }
 }
 
-ModelParts::ModelParts(const ModelSpec& spec) {
+ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
     const auto matrix = [&](const std::string& name) {
         return shard::ParameterGroup{{{name + ".weight", {spec.vocabulary, spec.width}}}};
@@ -82,7 +82,7 @@ ModelParts::ModelParts(const ModelSpec& spec) {
         const size_t index = blocks.size();
         shard::UnitLayout& unit =
             modules.emplace_back(format_text("block {}", index), block_prefix(spec, index));
-        blocks.emplace_back(unit, block);
+        blocks.emplace_back(unit, block, fusions);
     }
     if (!spec.tied) {
         shard::UnitLayout& unit = modules.emplace_back("head");
@@ -117,14 +117,15 @@ namespace {
 constexpr int64_t most_slices = 16;
 
 int64_t slices_of(const BlockSpec& block, const shard::UnitLayout& unit) {
-    if (!block.experts || !block.mlp_norms.behind.empty()) return 1;
+    const ExpertsSpec* const experts = block.experts();
+    if (experts == nullptr || !block.layers.back().norms.behind.empty()) return 1;
     int64_t of_experts = 0;
     int64_t of_others = 0;
     for (const shard::ParameterGroup& group : unit.groups())
         for (const shard::TensorSpec& tensor : group.tensors)
             (group.is_of_experts ? of_experts : of_others) += c10::multiply_integers(tensor.shape);
     const int64_t largest = std::max(of_others, of_experts / most_slices);
-    const int64_t count = block.experts->count;
+    const int64_t count = experts->count;
     int64_t slices = 1;
     while (slices < count && (of_experts / slices > largest || count % slices != 0)) ++slices;
     return slices;

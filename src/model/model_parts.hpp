@@ -14,7 +14,7 @@ std::string block_prefix(const ModelSpec& spec, size_t block);
 
 // The parts of a model, which declare the parameters of its modules and know where they lie.
 struct ModelParts {
-    explicit ModelParts(const ModelSpec& spec);
+    explicit ModelParts(const ModelSpec& spec, const Fusions& fusions = {});
 
     std::vector<shard::UnitLayout> modules;  // as ModuleIndex counts them
     shard::ParameterId table{};              // [v, w], in the module of the embedding

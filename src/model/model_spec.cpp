@@ -65,15 +65,16 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
 std::set<std::string> ModelSpec::never_trained() const {
     std::set<std::string> tensors;
     for (size_t block = 0; block < blocks.size(); ++block)
-        if (const auto& experts = blocks[block].experts; experts && !experts->correction.empty())
+        if (const ExpertsSpec* const experts = blocks[block].experts();
+            experts != nullptr && !experts->correction.empty())
             tensors.insert(format_text("{}.{}.{}", names.blocks, block, experts->correction));
     return tensors;
 }
 
 int64_t ModelSpec::num_experts() const {
-    const auto sparse = std::ranges::find_if(
-        blocks, [](const BlockSpec& block) { return block.experts.has_value(); });
-    return sparse == blocks.end() ? 0 : sparse->experts->count;
+    for (const BlockSpec& block : blocks)
+        if (const ExpertsSpec* const experts = block.experts()) return experts->count;
+    return 0;
 }
 
 std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
@@ -114,16 +115,28 @@ void ModelSpec::resize(int64_t rows) {
     config_json = config.dump(2) + "\n";
 }
 
+const attention::HeadCounts& ModelSpec::heads() const {
+    for (const BlockSpec& block : blocks)
+        if (const auto* const attention = block.find<AttentionSpec>()) return attention->heads;
+    throw Error(Failure{
+        ExitCode::settings,
+        format_text("{}: has no block that attends, which is not served so far", architecture)});
+}
+
 bool ModelSpec::has_states() const {
-    return std::ranges::any_of(
-        blocks, [](const BlockSpec& block) { return block.state_sizes() != nullptr; });
+    return std::ranges::any_of(blocks, [](const BlockSpec& block) {
+        return std::ranges::any_of(block.layers, [](const LayerSpec& layer) {
+            return state_sizes(layer.part) != nullptr;
+        });
+    });
 }
 
 std::string ModelSpec::why_heads_do_not_split(int64_t ulysses) const {
     std::string why_not = attention::why_heads_do_not_split(heads(), ulysses);
     for (const BlockSpec& block : blocks)
-        if (why_not.empty() && block.state_sizes())
-            why_not = attention::why_heads_do_not_split(block.state_sizes()->heads(), ulysses);
+        for (const LayerSpec& layer : block.layers)
+            if (const auto* const sizes = state_sizes(layer.part); sizes && why_not.empty())
+                why_not = attention::why_heads_do_not_split(sizes->heads(), ulysses);
     return why_not;
 }
 
@@ -136,7 +149,9 @@ std::vector<int64_t> ModelSpec::ulysses_sizes() const {
 std::vector<attention::Mask> ModelSpec::masks() const {
     std::vector<attention::Mask> masks;
     for (const BlockSpec& block : blocks)
-        if (std::ranges::find(masks, block.mask()) == masks.end()) masks.push_back(block.mask());
+        for (const LayerSpec& layer : block.layers)
+            if (const auto mask = mask_of(layer.part); mask && !std::ranges::count(masks, *mask))
+                masks.push_back(*mask);
     return masks;
 }
 

@@ -71,9 +71,10 @@ Operations operations_of_head(const ModelParts& parts, const shard::UnitLayout& 
 
 Operations operations_of_block(const Block& block, const shard::UnitLayout& module,
                                config::ActivationPolicy policy, bool has_backward) {
-    Operations operations = block.operations(policy);
+    const StageCosts costs = block.costs(policy);
+    Operations operations = costs.operations();
     if (!has_backward) leave_out_backward(operations);
-    for (const ProductUse& product : block.products(policy)) {
+    for (const ProductUse& product : costs.products) {
         if (has_backward) count_backward(product, module, operations);
         count_fp8(product, has_backward, operations.in_fp8);
     }
@@ -86,7 +87,8 @@ Operations operations_of_block(const Block& block, const shard::UnitLayout& modu
 }  // namespace
 
 Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies& policies) {
-    const ModelParts parts(spec);
+    // Kernels of rows are counted as a GPU has them.
+    const ModelParts parts(spec, {.products_add = true});
     const ModuleIndex index(spec);
     Operations operations =
         operations_of_head(parts, parts.modules[index.head], {spec.vocabulary, spec.width});
@@ -122,7 +124,13 @@ Operations& Operations::operator+=(const Operations& other) {
         of_pair[mask].attention += more.attention;
         of_pair[mask].attention_again += more.attention_again;
         of_pair[mask].attention_backward += more.attention_backward;
+        of_pair[mask].merged += more.merged;
     }
+    for (const auto& [part, more] : other.rows) {
+        rows[part].numbers += more.numbers;
+        rows[part].kernels = more.kernels;
+    }
+    rows_of_host += other.rows_of_host;
     return *this;
 }
 

@@ -42,7 +42,7 @@ shard::Range zeros_of(const shard::PlacedTensor& tensor, const ModelSpec& spec) 
 // transformers draws the biases of routers as it draws matrices.
 bool is_bias_of_router(const std::string& name, const ModelSpec& spec) {
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        const auto& experts = spec.blocks[block].experts;
+        const ExpertsSpec* const experts = spec.blocks[block].experts();
         if (experts &&
             name == format_text("{}.{}.{}.bias", spec.names.blocks, block, experts->router))
             return true;

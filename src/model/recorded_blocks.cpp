@@ -2,8 +2,6 @@
 
 #include <ATen/ops/empty_like.h>
 
-#include <algorithm>
-
 namespace ringshard::model {
 
 namespace {
@@ -43,56 +41,34 @@ struct Backward {
 // The recordings for one shape of batches. The tensors that they read keep their addresses. Batches
 // with equal plans have equal document starts, and so equal positions.
 struct RecordedBlocks::Shape {
-    Shape(const RecordedBlocks& all, Plans of_batch, const Positions& of_all,
-          int64_t counted_tokens)
+    Shape(const RecordedBlocks& all, const TokenBatch& first, const Positions& of_all)
         : blocks(all),
-          plans(std::move(of_batch)),
+          batch(first),
           positions(of_all),
-          counted(counted_tokens),
           generation(all.generation()),
           forward(blocks.blocks_.size()),
           backward(blocks.blocks_.size()) {}
 
     BlockContext context_of(size_t block) const {
-        return {.attention = blocks.attention_,
-                .delta = blocks.delta_,
-                .plan = plans.at(blocks.plan_of_block_[block]),
-                .positions = positions,
-                .gemms = blocks.gemms_,
-                .policy = blocks.policies_[block],
-                .mlp_chunk = blocks.mlp_chunk_,
-                .fp8 = blocks.fp8_ ? std::optional(Fp8Context{*blocks.fp8_, blocks.delayed_scaling_,
-                                                              block, counted})
-                                   : std::nullopt};
+        return blocks.context_of_(block, batch, positions);
     }
-    bool serves(const Plans& of_batch, int64_t counted_tokens) const {
-        return plans == of_batch && counted == counted_tokens && generation == blocks.generation();
+    bool serves(const TokenBatch& other) const {
+        return batch.plans == other.plans && batch.num_counted() == other.num_counted() &&
+               batch.adapter_bounds == other.adapter_bounds && generation == blocks.generation();
     }
 
     const RecordedBlocks& blocks;
-    Plans plans;
+    TokenBatch batch;  // the first one of this shape
     Positions positions;
-    int64_t counted;  // the first tokens; the others fill the batch up
     int64_t generation;
     std::vector<Forward> forward;
     std::vector<Backward> backward;
 };
 
-RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
-                               const std::vector<size_t>& plan_of_block,
-                               const attention::SequenceAttention& attention,
-                               const attention::SequenceDelta& delta, const ops::Gemms& gemms,
-                               std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
-                               std::optional<Fp8Options> fp8, const DelayedScaling* delayed_scaling,
-                               Recorder& recorder)
+RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks, ContextOf context_of,
+                               const DelayedScaling* delayed_scaling, Recorder& recorder)
     : blocks_(blocks),
-      plan_of_block_(plan_of_block),
-      attention_(attention),
-      delta_(delta),
-      gemms_(gemms),
-      policies_(std::move(policies)),
-      mlp_chunk_(mlp_chunk),
-      fp8_(fp8),
+      context_of_(std::move(context_of)),
       delayed_scaling_(delayed_scaling),
       recorder_(recorder) {}
 
@@ -102,17 +78,22 @@ int64_t RecordedBlocks::generation() const {
     return delayed_scaling_ == nullptr ? 0 : delayed_scaling_->generation();
 }
 
-bool RecordedBlocks::try_begin_replay(const Plans& plans, const Positions& positions,
-                                      int64_t counted) {
+bool RecordedBlocks::can_be_recorded(const TokenBatch& batch, const Positions& positions) const {
+    for (size_t block = 0; block < blocks_.size(); ++block) {
+        const BlockContext context = context_of_(block, batch, positions);
+        for (const Mixer* const mixer : blocks_[block].mixers())
+            if (!mixer->can_be_recorded(context)) return false;
+    }
+    return true;
+}
+
+bool RecordedBlocks::try_begin_replay(const TokenBatch& batch, const Positions& positions) {
     ++replays_.batches;
-    if (!shape_ || !shape_->serves(plans, counted)) {
-        const bool comes_again = last_plans_ == plans;
-        last_plans_ = plans;
-        const auto can_be_recorded = [&](const attention::Plan& plan) {
-            return attention_.can_be_recorded(plan);
-        };
-        if (!comes_again || !std::ranges::all_of(plans, can_be_recorded)) return false;
-        shape_ = std::make_unique<Shape>(*this, plans, positions, counted);
+    if (!shape_ || !shape_->serves(batch)) {
+        const bool comes_again = last_plans_ == batch.plans;
+        last_plans_ = batch.plans;
+        if (!comes_again || !can_be_recorded(batch, positions)) return false;
+        shape_ = std::make_unique<Shape>(*this, batch, positions);
     }
     ++replays_.replayed;
     return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,19 +19,17 @@ class RecordedBlocks {
 public:
     using Plans = std::vector<attention::Plan>;
 
-    RecordedBlocks(const std::vector<Block>& blocks, const std::vector<size_t>& plan_of_block,
-                   const attention::SequenceAttention& attention,
-                   const attention::SequenceDelta& delta, const ops::Gemms& gemms,
-                   std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
-                   std::optional<Fp8Options> fp8, const DelayedScaling* delayed_scaling,
-                   Recorder& recorder);
+    // context_of: of a block, for batches with a backward pass.
+    using ContextOf = std::function<BlockContext(size_t block, const TokenBatch& batch,
+                                                 const Positions& positions)>;
+    RecordedBlocks(const std::vector<Block>& blocks, ContextOf context_of,
+                   const DelayedScaling* delayed_scaling, Recorder& recorder);
     ~RecordedBlocks();
 
     // Begins a batch that has a backward pass. Returns true if recordings serve its shape: then
     // call forward() from the first block to the last and backward() from the last to the first,
     // in place of Block::forward() and Block::backward().
-    // counted: the first tokens; the others only fill the batch up.
-    bool try_begin_replay(const Plans& plans, const Positions& positions, int64_t counted);
+    bool try_begin_replay(const TokenBatch& batch, const Positions& positions);
     const Replays& replays() const { return replays_; }
     at::Tensor forward(size_t block, const shard::UnitTensors& weights, Saved& saved);
     // Returns the gradient of the input.
@@ -41,15 +40,10 @@ public:
 private:
     struct Shape;
     int64_t generation() const;
+    bool can_be_recorded(const TokenBatch& batch, const Positions& positions) const;
 
     const std::vector<Block>& blocks_;
-    const std::vector<size_t>& plan_of_block_;
-    const attention::SequenceAttention& attention_;
-    const attention::SequenceDelta& delta_;
-    const ops::Gemms& gemms_;
-    std::vector<config::ActivationPolicy> policies_;  // of the blocks
-    int64_t mlp_chunk_;
-    std::optional<Fp8Options> fp8_;
+    ContextOf context_of_;
     const DelayedScaling* delayed_scaling_;
     Recorder& recorder_;
     Plans last_plans_;

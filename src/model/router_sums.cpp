@@ -14,12 +14,12 @@ RouterSums::RouterSums(const ModelSpec& spec, comm::Communicator& world, at::Dev
     : coefficient_(spec.router_aux_loss_coef), world_(world), num_experts_(spec.num_experts()) {
     int64_t rows = 0;
     for (const BlockSpec& block : spec.blocks)
-        row_of_block_.push_back(block.experts ? std::optional(rows++) : std::nullopt);
+        row_of_block_.push_back(block.experts() ? std::optional(rows++) : std::nullopt);
     const at::TensorOptions options(device);
     choices_ = at::zeros({rows, num_experts_}, options.dtype(at::kLong));
     probabilities_ = at::zeros({num_experts_}, options.dtype(at::kDouble));
     const auto is_corrected = [](const BlockSpec& block) {
-        return block.experts && !block.experts->correction.empty();
+        return block.experts() && !block.experts()->correction.empty();
     };
     if (coefficient_ != 0 && std::ranges::any_of(spec.blocks, is_corrected))
         uncorrected_ = at::zeros({num_experts_}, options.dtype(at::kLong));

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "parts/mlp_context.hpp"
+#include "block_context.hpp"
 #include "ringshard/comm/communicator.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/router_load.hpp"

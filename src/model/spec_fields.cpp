@@ -97,8 +97,8 @@ std::string text(const attention::Mask& mask) {
 
 void add(Fields& fields, const AttentionSpec& attention) {
     const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, out, head_norm,
-                 norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated, has_sinks] =
-        attention;
+                 norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated, has_sinks,
+                 scores] = attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
@@ -153,32 +153,54 @@ void add(Fields& fields, const ExpertsSpec& experts) {
     fields["shared_expert"] = shared ? (shared_gate.empty() ? "plain" : "gated") : "none";
 }
 
+void add(Fields& fields, const DeltaNetSpec& net) {
+    fields["linear_attention"] = text(net.sizes) + (net.is_grouped ? ", grouped" : "");
+}
+
+void add(Fields& fields, const MambaSpec& mamba) {
+    fields["mamba"] =
+        format_text("{}, bias {}, convolution's bias {}, {} norm groups", text(mamba.sizes),
+                    mamba.has_bias, mamba.has_conv_bias, mamba.norm_groups);
+}
+
+void add(Fields& fields, const MlpSpec& mlp) { add(fields, "", mlp); }
+
+// The field that names the kind of a layer, and its name.
+std::pair<const char*, const char*> kind_of(const PartSpec& part) {
+    if (std::holds_alternative<DeltaNetSpec>(part)) return {"layer_type", "linear_attention"};
+    if (std::holds_alternative<MambaSpec>(part)) return {"layer_type", "mamba"};
+    if (std::holds_alternative<AttentionSpec>(part)) return {"layer_type", "attention"};
+    return {"mlp_type", std::holds_alternative<ExpertsSpec>(part) ? "experts" : "dense"};
+}
+
 Fields fields_of(const BlockSpec& block) {
-    const auto& [width, norm, attention_norms, attention, delta_net, mamba, mlp_norms, mlp, experts,
-                 adapters, joint, has_biases_apart, is_parallel, residual_multiplier] = block;
+    const auto& [width, norm, layers, adapters, joint, has_biases_apart, residual_multiplier] =
+        block;
     Fields fields;
     add(fields, "norm", norm);
-    fields["layer_type"] = delta_net ? "linear_attention" : mamba ? "mamba" : "attention";
-    if (delta_net)
-        fields["linear_attention"] =
-            text(delta_net->sizes) + (delta_net->is_grouped ? ", grouped" : "");
-    else if (mamba)
-        fields["mamba"] =
-            format_text("{}, bias {}, convolution's bias {}, {} norm groups", text(mamba->sizes),
-                        mamba->has_bias, mamba->has_conv_bias, mamba->norm_groups);
-    else
-        add(fields, attention);
-    fields["mlp_type"] = experts ? "experts" : "dense";
-    if (experts)
-        add(fields, *experts);
-    else
-        add(fields, "", mlp);
-    fields["attention_norms"] =
-        format_text("[{}] [{}]", attention_norms.before, attention_norms.behind);
-    fields["mlp_norms"] = format_text("[{}] [{}]", mlp_norms.before, mlp_norms.behind);
-    fields["parallel_residual"] = text(is_parallel);
+    for (const auto& [part, norms, is_parallel] : layers) {
+        const auto [field, name] = kind_of(part);
+        const bool is_mixer = std::string_view(field) == "layer_type";
+        std::string& kinds = fields[field];
+        kinds += (kinds.empty() ? "" : " + ") + std::string(name);
+        std::visit([&](const auto& spec) { add(fields, spec); }, part);
+        fields[is_mixer ? "attention_norms" : "mlp_norms"] =
+            format_text("[{}] [{}]", norms.before, norms.behind);
+        fields["parallel_residual"] = text(is_parallel);
+    }
     fields["residual_multiplier"] = text(residual_multiplier);
     return fields;
+}
+
+// All blocks that attend have the same form of scores.
+void add_scores(Fields& fields, const std::vector<BlockSpec>& blocks) {
+    for (const BlockSpec& block : blocks) {
+        const auto* const attends = block.find<AttentionSpec>();
+        if (attends == nullptr) continue;
+        fields["attention_multiplier"] = text(attends->scores.scale);
+        fields["attn_logit_softcapping"] = text(attends->scores.cap);
+        return;
+    }
 }
 
 // Adds the fields of the blocks: one value where all blocks have it, else "0-3: a, 4: b".
@@ -212,7 +234,7 @@ void add(Fields& fields, const std::vector<BlockSpec>& blocks) {
 
 std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     const auto& [architecture, vocabulary, stored_vocabulary, width, blocks, tied, norm, names,
-                 has_head_bias, ropes, query_scale, scores, embedding_multiplier,
+                 has_head_bias, ropes, query_scale, embedding_multiplier,
                  rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
                  router_aux_loss_coef, has_router_aux_loss, initializer_range, max_positions,
                  config_json, is_wrapped, text_config, is_stored_quantised, constants,
@@ -231,8 +253,7 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     fields["query_scale"] = query_scale ? format_text("{} from {}", shortest(query_scale->beta),
                                                       shortest(query_scale->original_positions))
                                         : "none";
-    fields["attention_multiplier"] = text(scores.scale);
-    fields["attn_logit_softcapping"] = text(scores.cap);
+    add_scores(fields, blocks);
     fields["embedding_multiplier"] = text(embedding_multiplier);
     fields["rounds_embedding_multiplier"] = text(rounds_embedding_multiplier);
     fields["logits_multiplier"] = text(logits_multiplier);

@@ -21,6 +21,7 @@
 #include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/adapters.hpp"
+#include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/routing.hpp"
 #include "router_sums.hpp"
 #include "unit_set.hpp"
@@ -47,16 +48,6 @@ std::optional<at::ScalarType> residual_type(const config::TrainingSettings& trai
 
 namespace {
 
-std::vector<size_t> plans_of_blocks(const ModelSpec& spec,
-                                    const std::vector<attention::Mask>& masks) {
-    std::vector<size_t> plans;
-    for (const BlockSpec& block : spec.blocks) {
-        const auto place = std::ranges::find(masks, block.mask());
-        plans.push_back(static_cast<size_t>(place - masks.begin()));
-    }
-    return plans;
-}
-
 double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
     if (!spec.rounds_embedding_multiplier) return spec.embedding_multiplier;
     return at::scalar_tensor(spec.embedding_multiplier, at::TensorOptions(type)).item().toDouble();
@@ -78,6 +69,12 @@ bool trains_table(const ModelParts& parts) {
     return trains(parts.table) || std::ranges::any_of(parts.own_tables, trains);
 }
 
+// The type of the residual stream, and the device, decide what neighbouring stages become.
+Fusions fusions_of(const shard::Zero& zero, const mesh::Mesh& mesh, at::ScalarType residual) {
+    return {.products_add = ops::products_add(at::empty({0}, at::TensorOptions(mesh.device()))),
+            .has_one_type = residual == zero.compute_type()};
+}
+
 std::unique_ptr<const ops::Gemms> open_gemms(c10::DeviceType device) {
     return std::make_unique<ops::Gemms>(
         device == c10::DeviceType::CUDA ? ops::Gemms() : ops::Gemms::open().value());
@@ -89,8 +86,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
                          const Options& options)
     : spec_(std::move(spec)),
       masks_(spec_.masks()),
-      plan_of_block_(plans_of_blocks(spec_, masks_)),
-      parts_(std::make_unique<const ModelParts>(spec_)),
+      parts_(std::make_unique<const ModelParts>(
+          spec_, fusions_of(zero, mesh, options.residual.value_or(zero.compute_type())))),
       operations_(operations_of(spec_, options.policies)),
       index_(spec_),
       zero_(zero),
@@ -103,20 +100,17 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
                                                          : std::optional(zero.compute_type())),
       embedding_multiplier_(multiplier_of(spec_, residual_type_)),
       first_backward_block_(model::first_backward_block(*parts_)),
-      attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.context_parallel,
-                 options.planned_device.value_or(mesh.device().type()), spec_.scores),
-      delta_(mesh.ring(), mesh.ulysses(), options.context_parallel.heads),
-      own_gemms_(options.gemms == nullptr
-                     ? open_gemms(options.planned_device.value_or(mesh.device().type()))
-                     : nullptr),
+      mesh_(mesh),
+      context_parallel_(options.context_parallel),
+      device_(options.planned_device.value_or(mesh.device().type())),
+      own_gemms_(options.gemms == nullptr ? open_gemms(device_) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
       loss_(options.loss),
       fp8_(options.fp8),
       delayed_scaling_(options.delayed_scaling),
       chunks_(options.chunks.value_or(
-          chunks_of(spec_, zero.compute_type(),
-                    options.planned_device.value_or(mesh.device().type()), options.device_memory))),
+          chunks_of(spec_, zero.compute_type(), device_, options.device_memory))),
       activations_(options.activations != nullptr
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
@@ -127,8 +121,11 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
-        recorded_ = std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_,
-                                                     delta_, gemms_, policies_, chunks_.mlp, fp8_,
+        const auto context_of_shape = [this](size_t block, const TokenBatch& batch,
+                                             const Positions& positions) {
+            return context_of(block, Pass{batch, positions, true}, NextUse::none);
+        };
+        recorded_ = std::make_unique<RecordedBlocks>(parts_->blocks, context_of_shape,
                                                      delayed_scaling_, *options.recorder);
     }
 }
@@ -156,21 +153,22 @@ shard::UnitTensors Transformer::gradients_of(size_t module) const {
 void Transformer::reduce(size_t module) const { units_[module].own.reduce(); }
 
 BlockContext Transformer::context_of(size_t block, const Pass& pass, NextUse next_use) const {
-    return {.attention = attention_,
-            .delta = delta_,
-            .plan = pass.batch.plans.at(plan_of_block_[block]),
-            .positions = pass.positions,
-            .gemms = gemms_,
-            .policy = policies_[block],
-            .mlp_chunk = chunks_.mlp,
-            .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
-            .dropout_keys = pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
-            .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
-            .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
-            .slices = {units_[ModuleIndex::block(block)].slices, next_use},
-            .rows = {pass.batch.adapter_bounds},
-            .fp8 = fp8_of(block, pass),
-            .branch_type = branch_type_};
+    return {
+        .sequence = {mesh_.ring(), mesh_.ulysses(), context_parallel_, device_},
+        .masks = masks_,
+        .plans = pass.batch.plans,
+        .positions = pass.positions,
+        .projections = {.gemms = gemms_,
+                        .dropout_keys = pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
+                        .rows = {pass.batch.adapter_bounds},
+                        .fp8 = fp8_of(block, pass)},
+        .policy = policies_[block],
+        .mlp_chunk = chunks_.mlp,
+        .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
+        .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
+        .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
+        .slices = {units_[ModuleIndex::block(block)].slices, next_use},
+        .branch_type = branch_type_};
 }
 
 // Fillers of a layout have no part in a maximum, and evaluations record nothing.
@@ -191,9 +189,13 @@ int64_t Transformer::longest_of_experts(const TokenBatch& batch) const {
 }
 
 std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {
+    const Positions positions = positions_->of(batch);
+    const Pass pass{batch, positions, false};
     std::set<std::string> operators;
-    for (const attention::Plan& plan : batch.plans)
-        operators.merge(attention_.operators(plan, zero_.compute_type(), zero_.device()));
+    for (size_t block = 0; block < num_blocks(); ++block)
+        for (const Mixer* const mixer : parts_->blocks[block].mixers())
+            operators.merge(mixer->operators(context_of(block, pass, NextUse::none),
+                                             zero_.compute_type(), zero_.device()));
     return operators;
 }
 
@@ -288,8 +290,8 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
 at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale,
                                          double share) const {
     const Positions positions = positions_->of(batch);
-    const bool replays = recorded_ && !batch.dropout_keys.defined() &&
-                         recorded_->try_begin_replay(batch.plans, positions, batch.num_counted());
+    const bool replays =
+        recorded_ && !batch.dropout_keys.defined() && recorded_->try_begin_replay(batch, positions);
     const Pass pass{batch,
                     positions,
                     true,
@@ -323,9 +325,18 @@ RouterLoad Transformer::take_router_load() const { return routers_->take(); }
 
 Replays Transformer::replays() const { return recorded_ ? recorded_->replays() : Replays{}; }
 
+Transformer::Pass Transformer::reading(const TokenBatch& batch, const Positions& positions,
+                                       std::span<const LayerCache> caches) const {
+    return {.batch = batch,
+            .positions = positions,
+            .has_backward = false,
+            .caches = caches,
+            .longest_of_experts = longest_of_experts(batch)};
+}
+
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
-    const at::Tensor x = forward(
-        {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
+    const Positions positions = positions_->of(batch);
+    const at::Tensor x = forward(reading(batch, positions));
     const shard::UnitTensors weights = weights_of(index_.head);
     at::Tensor token_stats =
         for_heads(batch, [&](const HeadParameters& head, const HeadTargets& targets) {
@@ -337,8 +348,8 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
 }
 
 TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
-    const at::Tensor x = forward(
-        {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
+    const Positions positions = positions_->of(batch);
+    const at::Tensor x = forward(reading(batch, positions));
     const HeadViews weights(weights_of(index_.head), parts_->head);
     TokenScores scores =
         head_scores(spec_, weights, x, HeadTargets(batch), {gemms_, 0, loss_, chunks_.head}, top_k);
@@ -347,8 +358,8 @@ TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
 }
 
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
-    const at::Tensor x = forward(
-        {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
+    const Positions positions = positions_->of(batch);
+    const at::Tensor x = forward(reading(batch, positions));
     const HeadViews weights(weights_of(index_.head), head_of(batch));
     at::Tensor logits = head_logits(spec_, gemms_, weights, x);
     release(index_.head, NextUse::none);
@@ -356,28 +367,18 @@ at::Tensor Transformer::logits(const TokenBatch& batch) const {
 }
 
 std::vector<LayerCache> Transformer::make_caches(int64_t capacity, int64_t texts) const {
-    const auto [query_heads, key_heads, head_dim] = spec_.heads();
     const auto options = at::TensorOptions(zero_.device()).dtype(zero_.compute_type());
     std::vector<LayerCache> caches(num_blocks());
-    for (size_t block = 0; block < num_blocks(); ++block) {
-        if (const attention::DeltaSizes* const sizes = spec_.blocks[block].state_sizes()) {
-            caches[block].states = {
-                at::zeros({texts, sizes->value_heads, sizes->key_dim, sizes->value_dim},
-                          options.dtype(at::kFloat)),
-                at::zeros({texts, attention::rows_before, sizes->convolved()}, options)};
-            continue;
-        }
-        attention::KeyValueCache& keys = caches[block].keys;
-        keys.keys = at::empty({capacity, key_heads, head_dim}, options);
-        keys.values = at::empty_like(keys.keys);
-    }
+    for (size_t block = 0; block < num_blocks(); ++block)
+        for (const Mixer* const mixer : parts_->blocks[block].mixers())
+            mixer->make_cache(caches[block], capacity, texts, options);
     return caches;
 }
 
 at::Tensor Transformer::next_logits(const TokenBatch& batch,
                                     std::span<const LayerCache> caches) const {
-    const at::Tensor x = forward(
-        {batch, positions_->of(batch), false, nullptr, caches, nullptr, longest_of_experts(batch)});
+    const Positions positions = positions_->of(batch);
+    const at::Tensor x = forward(reading(batch, positions, caches));
     const HeadViews weights(weights_of(index_.head), head_of(batch));
     at::Tensor logits = head_logits(spec_, gemms_, weights, x.index_select(0, batch.target_places));
     release(index_.head, NextUse::none);

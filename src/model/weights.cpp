@@ -63,7 +63,7 @@ bool is_of_further_block(const std::string& name, const ModelSpec& spec) {
     return block && *block >= std::ssize(spec.blocks);
 }
 
-// Tensors that files may hold and no weight is made of. GPT-NeoX stores its causal masks.
+// Tensors that files may hold and no weight is made of, as causal masks.
 bool is_ignored(const std::string& name, const ModelSpec& spec) {
     if (is_of_further_block(name, spec)) return true;
     return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attention.bias") ||

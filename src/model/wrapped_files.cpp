@@ -74,7 +74,7 @@ void divide_experts(StoredModel& stored, const std::string& prefix, const Expert
 
 void divide_experts(StoredModel& stored, const ModelSpec& spec) {
     for (size_t block = 0; block < spec.blocks.size(); ++block)
-        if (const auto& experts = spec.blocks[block].experts;
+        if (const ExpertsSpec* const experts = spec.blocks[block].experts();
             experts && experts->tensors == ExpertTensors::single)
             divide_experts(stored, format_text("{}.{}.", spec.names.blocks, block), *experts,
                            spec.width);

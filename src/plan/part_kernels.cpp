@@ -37,14 +37,6 @@ const std::vector<PartKernels>& counted() {
         {"states, gradient of inputs", states()},
         {"rounding to FP8", {"::Quantize", "::FindLargest", "::RaiseMaximum"}},
         {"row kernels", {}},  // of a host
-        {"norms, forward", {"::Normalize"}},
-        {"norms, again", {"::Normalize"}},
-        {"norms, backward", {"::NormBackward"}},
-        {"SwiGLU, forward", {"::SwiGluForward"}},
-        {"SwiGLU, backward", {"::SwiGluBackward"}},
-        {"RoPE, forward", {"::TurnHeads"}},
-        {"RoPE, again", {"::TurnHeads"}},
-        {"gradients of heads", {"::PutHeads"}},
         {"loss", {"::LossOfToken"}},
         {"update of weights", {"Update<"}},
         {"copies of offloaded state", {"Memcpy HtoD", "Memcpy DtoH"}}};

@@ -8,12 +8,12 @@
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/optim/optimizer.hpp"
+#include "ringshard/plan/part_kernels.hpp"
 
 namespace ringshard::plan {
 
 namespace {
 
-using config::ActivationPolicy;
 using Parts = std::vector<TimePart>;
 
 // The work of this rank in a step.
@@ -34,7 +34,8 @@ double smaller_side(const model::ModelSpec& spec, std::string_view product) {
     if (!product.starts_with("experts.")) return width;
     double side = width;
     for (const model::BlockSpec& block : spec.blocks)
-        if (block.experts) side = std::min(side, static_cast<double>(block.experts->intermediate));
+        if (const auto* const experts = block.experts())
+            side = std::min(side, static_cast<double>(experts->intermediate));
     return side;
 }
 
@@ -87,7 +88,7 @@ void add_attention(const model::Operations& operations, const RankWork& work,
 // longer than one of its chunks.
 double share_of_attention(const Question& question, const RankWork& work, const Device& device) {
     constexpr int64_t narrow = 64;
-    const bool is_narrow = question.spec.blocks.front().attention.heads.head_dim <= narrow;
+    const bool is_narrow = question.spec.heads().head_dim <= narrow;
     const double of_width = is_narrow ? device.narrow_heads_share : 1;
     constexpr double own_call = 8192;  // from this length on
     if (question.documents > 1 && work.document < own_call)
@@ -100,27 +101,19 @@ double share_of_attention(const Question& question, const RankWork& work, const 
 
 // Adds the sums of a ring on a GPU: each step merges its result into that of the steps before, and
 // adds its gradients to theirs, in fp32.
-void add_merges(const Question& question, const RankWork& work, const Device::Rates& rates,
-                Parts& parts) {
+void add_merges(const Question& question, const model::Operations& operations, const RankWork& work,
+                const Device::Rates& rates, Parts& parts) {
     if (question.shape.ring == 1) return;
     // A number in bf16 is read, and one in fp32 read and written; the sums are cleared at first,
     // and rounded at last.
     constexpr double bytes_of_step = 2 + 4 + 4;
     constexpr double bytes_of_ends = 4 + 4 + 2;
-    double numbers = 0;
-    double of_ends = 0;
-    for (const model::BlockSpec& block : question.spec.blocks) {
-        const attention::Mask& mask = block.attention.mask;
-        if (mask.through_state || block.delta_net) continue;
+    double bytes = 0;
+    for (const auto& [mask, of_pair] : operations.of_pair) {
         const bool is_narrow = mask.window && static_cast<double>(*mask.window) < work.document;
         const double steps = is_narrow ? 2 : static_cast<double>(question.shape.ring);
-        const attention::HeadCounts& heads = block.attention.heads;
-        const auto of_token =
-            static_cast<double>(heads.head_dim * (2 * heads.query_heads + 2 * heads.key_heads));
-        numbers += steps * of_token;
-        of_ends += of_token;
+        bytes += (steps * bytes_of_step + bytes_of_ends) * of_pair.merged;
     }
-    const double bytes = bytes_of_step * numbers + bytes_of_ends * of_ends;
     if (bytes > 0)
         parts.push_back({"merges of the ring", "rows", work.tokens * bytes / rates.row_bytes});
 }
@@ -140,85 +133,15 @@ void add_rounding_to_fp8(const model::Operations::InFp8& in_fp8, config::Fp8Reci
     parts.push_back({"rounding to FP8", "rows", all_bytes / device.bf16.row_bytes});
 }
 
-int64_t widths_of(const model::ExpertsSpec& experts) {
-    return experts.per_token * experts.intermediate +
-           (experts.shared ? experts.shared->intermediate : 0);
-}
-
-// Numbers of a token that the row kernels of blocks read or write on a GPU. gpu_passes_test counts
-// them.
-struct RowsOnGpu {
-    double norms = 0;
-    double norms_again = 0;
-    double norms_backward = 0;
-    double residuals = 0;  // which products read
-    double activation = 0;
-    double activation_backward = 0;
-    double rope = 0;
-    double rope_again = 0;
-    double head_gradients = 0;
-
-    void add(double width, double inner, const attention::HeadCounts& heads,
-             ActivationPolicy policy) {
-        const auto queries = static_cast<double>(heads.query_heads * heads.head_dim);
-        const auto keys = static_cast<double>(heads.key_heads * heads.head_dim);
-        const bool keeps_rows = policy == ActivationPolicy::everything;
-        const bool makes_mlp_again = policy > ActivationPolicy::all;
-        const bool makes_qkv_again = policy > ActivationPolicy::all_but_gate_up;
-        norms += 2 * 2 * width;
-        // That before the MLP, whole, for gate and up; that before the attention for queries and
-        // keys.
-        norms_again += (makes_mlp_again ? 2 : 0) * width + (makes_qkv_again ? 2 : 0) * width;
-        // Beside the gradients it writes a result again that nothing kept or made.
-        norms_backward += 2 * 4 * width;
-        if (!keeps_rows) norms_backward += (makes_mlp_again ? 1 : 2) * width;
-        residuals += (makes_qkv_again ? 3 : 2) * width;
-        activation += 3 * inner;
-        activation_backward += (keeps_rows ? 5 : 6) * inner;
-        rope += 2 * (queries + keys);
-        rope_again += makes_qkv_again ? 2 * (queries + keys) : 0;
-        head_gradients += 2 * (queries + 2 * keys);
-    }
-};
-
-double inner_of(const model::BlockSpec& block) {
-    return static_cast<double>(block.experts ? widths_of(*block.experts) : block.mlp.intermediate);
-}
-
-void add_rows_on_gpu(const model::ModelSpec& spec, const config::ActivationPolicies& policies,
-                     double seconds_of_number, Parts& parts) {
-    const std::vector<ActivationPolicy> of_blocks = policies.of_blocks(std::ssize(spec.blocks));
-    RowsOnGpu rows;
-    for (size_t i = 0; i < spec.blocks.size(); ++i) {
-        const model::BlockSpec& block = spec.blocks[i];
-        rows.add(static_cast<double>(block.width), inner_of(block), block.attention.heads,
-                 of_blocks[i]);
-    }
-    const auto add = [&](const char* name, double numbers) {
-        if (numbers > 0) parts.push_back({name, "rows", numbers * seconds_of_number});
-    };
-    add("norms, forward", rows.norms);
-    add("norms, again", rows.norms_again);
-    add("norms, backward", rows.norms_backward);
-    add("residuals, read by products", rows.residuals);
-    add("SwiGLU, forward", rows.activation);
-    add("SwiGLU, backward", rows.activation_backward);
-    add("RoPE, forward", rows.rope);
-    add("RoPE, again", rows.rope_again);
-    add("gradients of heads", rows.head_gradients);
-}
-
-void add_rows(const model::ModelSpec& spec, const config::ActivationPolicies& policies,
-              const RankWork& work, const Device& device, const Device::Rates& rates,
-              Parts& parts) {
+void add_rows(const model::Operations& operations, const RankWork& work, const Device& device,
+              const Device::Rates& rates, Parts& parts) {
     const double seconds_of_number = work.tokens * work.number_bytes / rates.row_bytes;
-    if (!device.is_host) return add_rows_on_gpu(spec, policies, seconds_of_number, parts);
-    double numbers = 0;
-    // About so many times the host reads or writes the residual stream and the MLP's rows.
-    constexpr double passes_of_host = 14;
-    for (const model::BlockSpec& block : spec.blocks)
-        numbers += passes_of_host * (static_cast<double>(block.width) + inner_of(block));
-    parts.push_back({"row kernels", "rows", numbers * seconds_of_number});
+    if (device.is_host) {
+        parts.push_back({"row kernels", "rows", operations.rows_of_host * seconds_of_number});
+        return;
+    }
+    for (const auto& [name, rows] : operations.rows)
+        parts.push_back({name, "rows", rows.numbers * seconds_of_number, 0, rows.kernels});
 }
 
 double seconds_on_the_way(const Traffic& traffic, const Device& device, int64_t ranks_per_node) {
@@ -303,8 +226,8 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     Parts& parts = time.parts;
     add_products(spec, operations, training.has_fp8(), work.tokens, device, rates, parts);
     add_attention(operations, work, rates, share_of_attention(question, work, device), parts);
-    if (!device.is_host) add_merges(question, work, rates, parts);
-    add_rows(spec, training.activations_kept(), work, device, rates, parts);
+    if (!device.is_host) add_merges(question, operations, work, rates, parts);
+    add_rows(operations, work, device, rates, parts);
     if (training.has_fp8())
         add_rounding_to_fp8(operations.in_fp8, training.fp8_recipe, work, device, parts);
     parts.push_back(
@@ -317,6 +240,8 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     time.optimizer = sum_of(parts, "optimizer");
     add_traffic(plan, device, ranks_per_node, time, parts);
     time.exposed = sum_of(parts, "exposed_communication");
+    for (TimePart& part : parts)
+        if (part.kernels.empty()) part.kernels = kernels_of(part.name);
     time.total =
         time.products + time.attention + time.rows + time.loss + time.optimizer + time.exposed;
     const auto data_ranks = static_cast<double>(question.shape.data());

@@ -151,8 +151,8 @@ BOOST_AUTO_TEST_CASE(products_of_a_model) {
     spec.blocks.resize(2);
     for (model::BlockSpec& block : spec.blocks) {
         block.width = 64;
-        block.attention.heads = {4, 2, 16};
-        block.mlp.intermediate = 96;
+        block.attention().heads = {4, 2, 16};
+        block.mlp().intermediate = 96;
     }
     const auto kinds = cli::gemm_kinds(spec, at::kBFloat16);
     std::set<std::string> names;

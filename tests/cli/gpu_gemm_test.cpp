@@ -105,8 +105,8 @@ BOOST_AUTO_TEST_CASE(products_of_a_step) {
     spec.blocks.resize(2);
     for (model::BlockSpec& block : spec.blocks) {
         block.width = 64;
-        block.attention.heads = {4, 2, 16};
-        block.mlp.intermediate = 96;
+        block.attention().heads = {4, 2, 16};
+        block.mlp().intermediate = 96;
     }
     config::Config config;
     config.training.per_device_train_batch_size = 3;

@@ -25,9 +25,9 @@ constexpr int64_t tokens = 128;
 // A block of Qwen2.5-0.5B.
 BlockSpec spec_of_block() {
     BlockSpec spec{.width = width, .norm = {.epsilon = 1e-6}};
-    spec.attention.heads = {14, 2, 64};
-    spec.attention.has_bias = true;
-    spec.mlp.intermediate = 4864;
+    spec.attention().heads = {14, 2, 64};
+    spec.attention().has_bias = true;
+    spec.mlp().intermediate = 4864;
     return spec;
 }
 
@@ -36,6 +36,7 @@ struct Documents {
     std::vector<int64_t> starts{0, tokens / 2};  // by default two rows that are a document each
     attention::Mask mask{};
     int64_t num_tokens = tokens;
+    int64_t head_dim = 64;
 };
 
 // Forward and backward.
@@ -45,22 +46,26 @@ Ledger work_of_block(config::ActivationPolicy policy, const BlockSpec& spec = sp
     const mesh::Mesh mesh(test::world(), {}, at::kCPU);
     const ops::Gemms gemms = ops::Gemms::open().value();
     shard::UnitLayout layout("block");
-    const Block block(layout, spec);
+    const Block block(layout, spec, {.products_add = true});
     const std::vector<shard::FlatUnit> units = layout.finish(1);
     const at::TensorOptions bf16(at::kBFloat16);
     const shard::UnitTensors weights(units.front(), 0.02 * at::randn({units.front().size()}, bf16));
     const shard::UnitTensors gradients(units.front(), at::zeros({units.front().size()}));
 
     const attention::SequencePartition partition(documents.num_tokens, documents.starts, 1, 1);
-    std::vector<attention::Plan> plans{attention::make_plan(partition, 0, documents.mask)};
+    const std::vector<attention::Mask> masks{documents.mask};
+    std::vector<attention::Plan> plans = attention::make_plans(partition, 0, masks);
     attention::prepare_plans(plans, mesh.device());
     const at::Tensor places = at::arange(documents.num_tokens / 2).repeat({2});
-    const Positions positions{{ops::make_rope_table(
-        places, inverse_frequencies({}, spec.attention.heads.head_dim), 1.0)}};
-    const attention::SequenceAttention attention(spec.attention.heads, mesh.ring(), mesh.ulysses());
-    const attention::SequenceDelta delta(mesh.ring(), mesh.ulysses());
-    const BlockContext context{attention, delta,  plans.front(),       positions,
-                               gemms,     policy, documents.num_tokens};
+    const Positions positions{
+        {ops::make_rope_table(places, inverse_frequencies({}, documents.head_dim), 1.0)}};
+    const BlockContext context{.sequence = {mesh.ring(), mesh.ulysses()},
+                               .masks = masks,
+                               .plans = plans,
+                               .positions = positions,
+                               .projections = {gemms},
+                               .policy = policy,
+                               .mlp_chunk = documents.num_tokens};
     const at::Tensor input = at::randn({documents.num_tokens, spec.width}, bf16);
     const at::Tensor gradient = at::randn({documents.num_tokens, spec.width}, bf16);
 
@@ -146,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_keeps_its_rows_makes_fewer) {
 // copied for each kernel, which is more than once a batch.
 BOOST_AUTO_TEST_CASE(a_block_of_a_gated_delta_net_waits_for_nothing) {
     BlockSpec spec = spec_of_block();
-    spec.delta_net = DeltaNetSpec{.sizes = {2, 4, 64, 64}};
+    spec.mixer().part = DeltaNetSpec{.sizes = {2, 4, 64, 64}};
     const Documents documents{{0, 90}, {.through_state = true}};
     const Ledger block = work_of_block(config::ActivationPolicy::all, spec, documents);
     const auto [launches, passes_of_rows] = sums_of(block);
@@ -170,11 +175,60 @@ BOOST_AUTO_TEST_CASE(a_packed_row_waits_for_nothing) {
 BOOST_AUTO_TEST_CASE(a_packed_row_with_a_large_document_waits_for_nothing) {
     BlockSpec spec = spec_of_block();
     spec.width = 64;
-    spec.attention.heads = {1, 1, 16};
-    spec.mlp.intermediate = 64;
-    const Documents documents{{0, 8192, 8200}, {}, 8256};
+    spec.attention().heads = {1, 1, 16};
+    spec.mlp().intermediate = 64;
+    const Documents documents{{0, 8192, 8200}, {}, 8256, 16};
     const Ledger block = work_of_block(config::ActivationPolicy::all, spec, documents);
     const auto [launches, passes_of_rows] = sums_of(block);
     check_copies(block, 0);
     BOOST_TEST(launches <= 25);
+}
+
+namespace {
+
+// The numbers of a token that kernels read and write, by the words of their names.
+std::map<std::string, double> counted_by(const Ledger& work, const StageCosts& costs) {
+    std::map<std::string, double> numbers;
+    for (const auto& [part, rows] : costs.rows)
+        for (const std::string& word : rows.kernels)
+            for (const auto& [name, count] : work.counts)
+                if (name.ends_with(word.substr(word.find_last_of(':') + 1)))
+                    numbers[word] = static_cast<double>(count.bytes) / (2.0 * tokens);
+    return numbers;
+}
+
+// Blocks with a norm before and one behind each branch, and with one norm of both branches.
+std::map<std::string, BlockSpec> specs_of_norms() {
+    std::map<std::string, BlockSpec> specs{{"two norms", spec_of_block()}};
+    BlockSpec& four = specs["four norms"] = spec_of_block();
+    four.mixer().norms.behind = "post_self_attn_layernorm";
+    four.feed_forward().norms.behind = "post_mlp_layernorm";
+    BlockSpec& one = specs["one norm"] = spec_of_block();
+    one.feed_forward().is_parallel = true;
+    one.feed_forward().norms = {};
+    return specs;
+}
+
+}  // namespace
+
+// The plan of a block says of each kernel of rows what it reads and writes, but for weights and
+// their gradients.
+BOOST_AUTO_TEST_CASE(a_plan_counts_the_passes_of_a_block) {
+    using enum config::ActivationPolicy;
+    for (const auto& [name, spec] : specs_of_norms())
+        for (const config::ActivationPolicy policy :
+             {everything, all, all_but_gate_up, attention}) {
+            shard::UnitLayout layout("block");
+            const StageCosts costs = Block(layout, spec, {.products_add = true}).costs(policy);
+            std::map<std::string, double> planned;
+            for (const auto& [part, rows] : costs.rows)
+                for (const std::string& word : rows.kernels) planned[word] += rows.numbers;
+            for (const auto& [word, numbers] : counted_by(work_of_block(policy, spec), costs)) {
+                BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
+                BOOST_TEST_MESSAGE(name << " " << static_cast<int>(policy) << " " << word
+                                        << " planned " << planned[word] / width << ", counted "
+                                        << numbers / width);
+                BOOST_TEST(std::abs(planned[word] - numbers) < 0.03 * numbers, word);
+            }
+        }
 }

@@ -25,63 +25,67 @@ namespace {
 
 BlockSpec plain_spec() {
     BlockSpec spec{.width = width, .norm = {.epsilon = epsilon}};
-    spec.attention.heads = {4, 2, 8};
-    spec.mlp.intermediate = 20;
+    spec.attention().heads = {4, 2, 8};
+    spec.mlp().intermediate = 20;
     return spec;
 }
 
 std::map<std::string, BlockSpec> specs() {
     std::map<std::string, BlockSpec> specs{{"plain", plain_spec()}};
     BlockSpec& biases = specs["biases, every head normed"] = plain_spec();
-    biases.attention.has_bias = biases.attention.has_out_bias = true;
-    biases.attention.head_norm = HeadNormKind::each_head;
+    biases.attention().has_bias = biases.attention().has_out_bias = true;
+    biases.attention().head_norm = HeadNormKind::each_head;
     BlockSpec& fused = specs["fused"] = plain_spec();
-    fused.attention.is_fused = fused.mlp.is_fused = true;
+    fused.attention().is_fused = fused.mlp().is_fused = true;
     BlockSpec& behind = specs["norms behind, all heads normed"] = plain_spec();
-    behind.attention.head_norm = HeadNormKind::all_heads;
-    behind.attention_norms = {.before = {}, .behind = "a"};
-    behind.mlp_norms = {.before = {}, .behind = "b"};
+    behind.attention().head_norm = HeadNormKind::all_heads;
+    behind.mixer().norms = {.before = {}, .behind = "a"};
+    behind.feed_forward().norms = {.before = {}, .behind = "b"};
     BlockSpec& around = specs["norms before and behind"] = plain_spec();
-    around.attention_norms = {.before = "a", .behind = "b"};
-    around.mlp_norms = {.before = "c", .behind = "d"};
+    around.mixer().norms = {.before = "a", .behind = "b"};
+    around.feed_forward().norms = {.before = "c", .behind = "d"};
     BlockSpec& parallel = specs["parallel, one norm, no gate"] = plain_spec();
-    parallel.is_parallel = true;
-    parallel.mlp_norms = {};
-    parallel.mlp.is_gated = false;
-    parallel.mlp.has_bias = true;
-    parallel.mlp.activation = ops::Activation::gelu_tanh;
+    parallel.feed_forward().is_parallel = true;
+    parallel.feed_forward().norms = {};
+    parallel.mlp().is_gated = false;
+    parallel.mlp().has_bias = true;
+    parallel.mlp().activation = ops::Activation::gelu_tanh;
     BlockSpec& scaled = specs["parallel, two norms, scaled branches, no positions"] = plain_spec();
-    scaled.is_parallel = true;
+    scaled.feed_forward().is_parallel = true;
     scaled.residual_multiplier = 0.3;
     scaled.norm.adds_one = true;
-    scaled.attention.rope.reset();
-    scaled.mlp.activation = ops::Activation::gelu;
+    scaled.attention().rope.reset();
+    scaled.mlp().activation = ops::Activation::gelu;
     BlockSpec& centred = specs["LayerNorms before and behind"] = around;
     centred.norm.is_centred = centred.norm.has_bias = true;
     centred.residual_multiplier = 0.7;
     return specs;
 }
 
+ExpertsSpec& experts_of(BlockSpec& block) {
+    return std::get<ExpertsSpec>(block.feed_forward().part);
+}
+
 // A token takes two of five experts, all of them, or one of forty.
 std::map<std::string, BlockSpec> specs_with_experts() {
     std::map<std::string, BlockSpec> specs;
     BlockSpec& experts = specs["experts"] = plain_spec();
-    experts.experts = {.count = 5, .per_token = 2, .intermediate = 12};
+    experts.feed_forward().part = ExpertsSpec{.count = 5, .per_token = 2, .intermediate = 12};
     BlockSpec& normalised = specs["experts, normalised, norm behind"] = experts;
-    normalised.experts->routing.normalises = true;
-    normalised.experts->activation = ops::Activation::gelu;
-    normalised.mlp_norms.behind = "b";
+    experts_of(normalised).routing.normalises = true;
+    experts_of(normalised).activation = ops::Activation::gelu;
+    normalised.feed_forward().norms.behind = "b";
     BlockSpec& all = specs["every expert"] = experts;
-    all.experts->per_token = 5;
+    experts_of(all).per_token = 5;
     BlockSpec& single = specs["one expert of many, most without tokens"] = experts;
-    single.experts->count = 40;
-    single.experts->per_token = 1;
+    experts_of(single).count = 40;
+    experts_of(single).per_token = 1;
     return specs;
 }
 
 BlockSpec spec_with_adapters() {
     BlockSpec spec = plain_spec();
-    spec.attention.has_bias = true;
+    spec.attention().has_bias = true;
     spec.adapters = {{"self_attn.q_proj", {4, scaling}},
                      {"self_attn.v_proj", {3, scaling}},
                      {"self_attn.o_proj", {2, scaling}},
@@ -105,7 +109,8 @@ struct Setting {
     mesh::Mesh mesh{test::world(), {1, 1, 1, 1}, at::kCPU};
     ops::Gemms gemms = ops::Gemms::open().value();
     attention::SequencePartition partition{tokens, document_starts, 1, 1};
-    attention::Plan plan = attention::make_plan(partition, 0);
+    std::vector<attention::Mask> masks{{}};
+    std::vector<attention::Plan> plans = attention::make_plans(partition, 0, masks);
     Positions positions{{ops::make_rope_table(
         at::tensor(attention::positions_in_documents(tokens, document_starts)),
         inverse_frequencies({}, 8), 1.0)}};
@@ -152,7 +157,9 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
            at::ScalarType compute = at::kFloat) {
     const Setting setting;
     shard::UnitLayout layout("block");
-    const Block block(layout, spec);
+    const Block block(
+        layout, spec,
+        {.products_add = ops::products_add(at::empty({1})), .has_one_type = compute == at::kFloat});
     freeze(frozen, layout);
     const std::vector<shard::FlatUnit> units = layout.finish(1);
     // Magnitudes have a unit of their own, which is gathered in fp32.
@@ -172,19 +179,16 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const at::Tensor x = at::randn({tokens, width});
     const at::Tensor dy = at::randn_like(x);
 
-    const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
-                                                 setting.mesh.ulysses());
-    const attention::SequenceDelta delta(setting.mesh.ring(), setting.mesh.ulysses());
     const BlockContext context{
-        .attention = attention,
-        .delta = delta,
-        .plan = setting.plan,
+        .sequence = {setting.mesh.ring(), setting.mesh.ulysses()},
+        .masks = setting.masks,
+        .plans = setting.plans,
         .positions = setting.positions,
-        .gemms = setting.gemms,
+        .projections = {.gemms = setting.gemms,
+                        .dropout_keys = dropout_keys,
+                        .most_elements = most_product_elements},
         .policy = policy,
         .mlp_chunk = 5,
-        .dropout_keys = dropout_keys,
-        .most_product_elements = most_product_elements,
         .branch_type = compute == at::kFloat ? std::nullopt : std::optional(compute)};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
@@ -292,24 +296,25 @@ BOOST_AUTO_TEST_CASE(operations_made_again_follow_from_what_is_kept) {
         BOOST_TEST_INFO_SCOPE(name);
         shard::UnitLayout layout("block");
         const Block block(layout, spec);
-        const Operations all = block.operations(ActivationPolicy::all);
+        const auto of = [&](ActivationPolicy policy) { return block.costs(policy).operations(); };
+        const Operations all = of(ActivationPolicy::all);
         // 2 x (24 x 64 + 32 x 24 + 3 x 24 x 20), and two products of 4 heads of 8; without a gate
         // one product of the MLP less.
-        const double inner = 2 * 24 * (spec.mlp.is_gated ? 40 : 20);
+        const double inner = 2 * 24 * (spec.mlp().is_gated ? 40 : 20);
         BOOST_TEST(all.products == 5568 + inner);
         BOOST_TEST(all.of_pair.at({}).attention == 128);
         BOOST_TEST(all.products_again == 0);
         BOOST_TEST(all.of_pair.at({}).attention_again == 0);
-        const double last = spec.mlp_norms.behind.empty() ? 2 * 24 * 20 : 0;
+        const double last = spec.feed_forward().norms.behind.empty() ? 2 * 24 * 20 : 0;
         const double last_again = 2 * 24 * 20 - last;
         // The product of gate and up, and the last one again where a norm stands behind it.
-        const Operations most = block.operations(ActivationPolicy::all_but_gate_up);
+        const Operations most = of(ActivationPolicy::all_but_gate_up);
         BOOST_TEST(most.products_again == inner + last_again);
         BOOST_TEST(most.of_pair.at({}).attention_again == 0);
-        const Operations attention = block.operations(ActivationPolicy::attention);
+        const Operations attention = of(ActivationPolicy::attention);
         BOOST_TEST(attention.products_again == all.products - last);
         BOOST_TEST(attention.of_pair.at({}).attention_again == 0);
-        const Operations input = block.operations(ActivationPolicy::input);
+        const Operations input = of(ActivationPolicy::input);
         BOOST_TEST(input.products_again == all.products - last);
         BOOST_TEST(input.of_pair.at({}).attention_again == all.of_pair.at({}).attention);
     }
@@ -318,11 +323,11 @@ BOOST_AUTO_TEST_CASE(operations_made_again_follow_from_what_is_kept) {
 // Operations are those of the experts that a token goes through.
 BOOST_AUTO_TEST_CASE(experts_count_for_the_tokens_that_they_get) {
     BlockSpec spec = plain_spec();
-    spec.experts = {.count = 5, .per_token = 2, .intermediate = 12};
+    spec.feed_forward().part = ExpertsSpec{.count = 5, .per_token = 2, .intermediate = 12};
     shard::UnitLayout layout("block");
     const Block block(layout, spec);
     const double router = 2 * 24 * 5;
-    BOOST_TEST(block.operations(ActivationPolicy::all).products ==
+    BOOST_TEST(block.costs(ActivationPolicy::all).operations().products ==
                2 * (24 * 64 + 32 * 24) + router + 2 * 2 * 3 * 24 * 12);
 }
 

@@ -63,16 +63,16 @@ at::Tensor seen() {
 
 at::Tensor attended(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
                     const ops::RopeTable& table) {
-    const auto& [query_heads, key_heads, head_dim] = spec.attention.heads;
+    const auto& [query_heads, key_heads, head_dim] = spec.attention().heads;
     const at::Tensor qkv =
-        spec.attention.is_fused
+        spec.attention().is_fused
             ? projected(leaves, x, {"self_attn.qkv_proj"})
             : projected(leaves, x, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
     const int64_t keys = key_heads * head_dim;
     at::Tensor q = qkv.narrow(1, 0, query_heads * head_dim);
     at::Tensor k = qkv.narrow(1, query_heads * head_dim, keys);
-    const bool norms_all = spec.attention.head_norm == HeadNormKind::all_heads;
-    const bool norms_each = spec.attention.head_norm == HeadNormKind::each_head;
+    const bool norms_all = spec.attention().head_norm == HeadNormKind::all_heads;
+    const bool norms_each = spec.attention().head_norm == HeadNormKind::each_head;
     if (norms_all) {
         q = normed(q, leaves.at("self_attn.q_norm.weight"));
         k = normed(k, leaves.at("self_attn.k_norm.weight"));
@@ -88,7 +88,7 @@ at::Tensor attended(const BlockSpec& spec, const Leaves& leaves, const at::Tenso
     const auto by_heads = [&](const at::Tensor& heads) {
         return heads.repeat_interleave(query_heads / heads.size(1), 1).transpose(0, 1);
     };
-    if (spec.attention.rope) {
+    if (spec.attention().rope) {
         q = turned(q, table);
         k = turned(k, table);
     }
@@ -122,16 +122,16 @@ at::Tensor experts_of(const ExpertsSpec& spec, const Leaves& leaves, const at::T
 }
 
 at::Tensor mlp_of(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x) {
-    if (spec.experts) return experts_of(*spec.experts, leaves, x);
-    if (!spec.mlp.is_gated)
+    if (spec.experts() != nullptr) return experts_of(*spec.experts(), leaves, x);
+    if (!spec.mlp().is_gated)
         return projected(leaves,
-                         activated(spec.mlp.activation, projected(leaves, x, {"mlp.up_proj"})),
+                         activated(spec.mlp().activation, projected(leaves, x, {"mlp.up_proj"})),
                          {"mlp.down_proj"});
-    const at::Tensor gate_up = spec.mlp.is_fused
+    const at::Tensor gate_up = spec.mlp().is_fused
                                    ? projected(leaves, x, {"mlp.gate_up_proj"})
                                    : projected(leaves, x, {"mlp.gate_proj", "mlp.up_proj"});
     const std::vector<at::Tensor> halves = gate_up.chunk(2, 1);
-    return projected(leaves, activated(spec.mlp.activation, halves[0]) * halves[1],
+    return projected(leaves, activated(spec.mlp().activation, halves[0]) * halves[1],
                      {"mlp.down_proj"});
 }
 
@@ -139,17 +139,18 @@ at::Tensor mlp_of(const BlockSpec& spec, const Leaves& leaves, const at::Tensor&
 
 at::Tensor plain_block(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
                        const ops::RopeTable& table) {
-    const BranchNormSpec& around_attention = spec.attention_norms;
-    const BranchNormSpec& around_mlp = spec.mlp_norms;
+    const LayerNorms& around_attention = spec.mixer().norms;
+    const LayerNorms& around_mlp = spec.feed_forward().norms;
     const at::Tensor inner = normed_if_named(spec, leaves, x, around_attention.before);
     const at::Tensor attention_residual =
         x + spec.residual_multiplier * normed_if_named(spec, leaves,
                                                        attended(spec, leaves, inner, table),
                                                        around_attention.behind);
     const at::Tensor mlp_input =
-        spec.is_parallel && around_mlp.before.empty()
+        spec.feed_forward().is_parallel && around_mlp.before.empty()
             ? inner
-            : normed_if_named(spec, leaves, spec.is_parallel ? x : attention_residual,
+            : normed_if_named(spec, leaves,
+                              spec.feed_forward().is_parallel ? x : attention_residual,
                               around_mlp.before);
     return attention_residual +
            spec.residual_multiplier *

@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(windows_hide_what_lies_behind_them) {
                             {.shape = shape, .cuts = {true, true, true, false}});
             int64_t reach = 0;
             for (const model::BlockSpec& block : model.spec.blocks)
-                reach += block.attention.mask.window.value() - 1;
+                reach += block.attention().mask.window.value() - 1;
             data::FlatBatch batch = packed({160});
             const at::Tensor before = model.logits(batch);
             for (const int64_t place : {int64_t{0}, int64_t{37}, int64_t{79}, int64_t{120}}) {

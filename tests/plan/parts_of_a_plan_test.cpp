@@ -120,8 +120,8 @@ plan::StepTime time_of_block(config::ActivationPolicy policy, int64_t documents)
     spec.width = 896;
     spec.blocks.resize(1);
     spec.blocks.front().width = 896;
-    spec.blocks.front().attention.heads = {14, 2, 64};
-    spec.blocks.front().mlp.intermediate = 4864;
+    spec.blocks.front().attention().heads = {14, 2, 64};
+    spec.blocks.front().mlp().intermediate = 4864;
     config::Config config;
     config.training.per_device_train_batch_size = 1;
     config.training.gradient_accumulation_steps = 1;
@@ -170,24 +170,25 @@ std::map<std::string, model::ModelSpec> specs_of_parts() {
     plain.blocks.resize(3);
     for (model::BlockSpec& block : plain.blocks) {
         block.width = 64;
-        block.attention.heads = {4, 2, 16};
-        block.mlp.intermediate = 96;
+        block.attention().heads = {4, 2, 16};
+        block.mlp().intermediate = 96;
     }
     std::map<std::string, model::ModelSpec> specs{{"plain", plain},
                                                   {"windows", plain},
                                                   {"experts", plain},
                                                   {"states", plain},
                                                   {"adapters", plain}};
-    specs["windows"].blocks[1].attention.mask = {.window = 16};
-    specs["windows"].blocks[1].mlp_norms.behind = "post_feedforward_layernorm";
+    specs["windows"].blocks[1].attention().mask = {.window = 16};
+    specs["windows"].blocks[1].feed_forward().norms.behind = "post_feedforward_layernorm";
     for (model::BlockSpec& block : specs["experts"].blocks) {
-        block.experts = {.count = 8, .per_token = 2, .intermediate = 32};
-        block.experts->shared = block.mlp;
-        block.experts->shared_gate = "mlp.shared_expert_gate";
+        block.feed_forward().part = model::ExpertsSpec{.count = 8,
+                                                       .per_token = 2,
+                                                       .intermediate = 32,
+                                                       .shared = block.mlp(),
+                                                       .shared_gate = "mlp.shared_expert_gate"};
     }
     for (size_t block : {0, 2}) {
-        specs["states"].blocks[block].delta_net = model::DeltaNetSpec{};
-        specs["states"].blocks[block].delta_net->sizes = {2, 4, 16, 16};
+        specs["states"].blocks[block].mixer().part = model::DeltaNetSpec{.sizes = {2, 4, 16, 16}};
     }
     for (model::BlockSpec& block : specs["adapters"].blocks)
         block.adapters = {{"self_attn.q_proj", {.rank = 4}}, {"mlp.down_proj", {.rank = 8}}};
@@ -359,7 +360,7 @@ BOOST_AUTO_TEST_CASE(chunks_follow_the_memory_of_the_device) {
     spec.vocabulary = 151936;
     spec.blocks.resize(1);
     spec.blocks.front().width = 3584;
-    spec.blocks.front().mlp.intermediate = 18944;
+    spec.blocks.front().mlp().intermediate = 18944;
     const auto chunks = [&](double memory, at::ScalarType type = at::kBFloat16,
                             c10::DeviceType device = c10::DeviceType::CUDA) {
         return model::chunks_of(spec, type, device, memory);
@@ -390,8 +391,8 @@ BOOST_AUTO_TEST_CASE(rates_follow_sizes) {
     spec.width = 260;
     spec.blocks.resize(1);
     spec.blocks.front().width = 260;
-    spec.blocks.front().attention.heads = {4, 2, 128};
-    spec.blocks.front().mlp.intermediate = 700;
+    spec.blocks.front().attention().heads = {4, 2, 128};
+    spec.blocks.front().mlp().intermediate = 700;
     config::Config config;
     config.training.per_device_train_batch_size = 1;
     config.training.gradient_accumulation_steps = 1;
@@ -405,9 +406,9 @@ BOOST_AUTO_TEST_CASE(rates_follow_sizes) {
     const auto near = boost::test_tools::tolerance(1e-9);
     const plan::StepTime small = time_of(1000, {});
     const plan::StepTime in_ring = time_of(16'000, {.ring = 8});
-    spec.blocks.front().attention.heads.head_dim = 64;
+    spec.blocks.front().attention().heads.head_dim = 64;
     const plan::StepTime narrow = time_of(1000, {});
-    spec.blocks.front().attention.heads.head_dim = 128;
+    spec.blocks.front().attention().heads.head_dim = 128;
     make_rates_equal(gpu);
     const plan::StepTime at_full_rate = time_of(1000, {});
     BOOST_TEST(small.products / at_full_rate.products == (260 + 130) / 260.0, near);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ringshard/attention/plan.hpp"
@@ -27,9 +28,9 @@ struct NormForm {
     bool adds_one = false;    // the factor is 1 + weight
 };
 
-// Norms around a branch of a block: y = x + behind(branch(before(x))). Names of tensors without
-// ".weight"; empty where there is no norm.
-struct BranchNormSpec {
+// Norms around the part of a layer. Names of tensors without ".weight"; empty where there is no
+// norm.
+struct LayerNorms {
     std::string before;
     std::string behind;
 };
@@ -59,6 +60,7 @@ struct AttentionSpec {
     // Each head has a learned score that takes part in every softmax and brings no value:
     // self_attn.sinks.
     bool has_sinks = false;
+    ops::ScoreForm scores{};
 
     int64_t out_width() const { return heads.query_heads * heads.head_dim; }
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
@@ -107,7 +109,7 @@ struct ClampedSwiglu {
     double limit = 7;
 };
 
-// A router and experts in the place of the MLP: each token goes through the experts to which the
+// A router and experts in the place of an MLP: each token goes through the experts to which the
 // router gives the largest probabilities, and gets the sum of their results, weighted by these. An
 // expert is an MLP with a gate.
 struct ExpertsSpec {
@@ -156,33 +158,62 @@ struct JointAdapter {
     std::set<std::string> biases{};  // linear layers whose biases it has in place of the model's
 };
 
+// What a layer of a block computes.
+using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, MambaSpec, MlpSpec, ExpertsSpec>;
+
+// A layer of a block adds to the residual stream x: y = x + factor * behind(part(before(x))).
+struct LayerSpec {
+    PartSpec part;
+    LayerNorms norms{};
+    // It reads the rows that the layer before it reads, as the MLP beside an attention. Without a
+    // norm of its own it has that layer's.
+    bool is_parallel = false;
+};
+
 struct BlockSpec {
     int64_t width = 0;  // hidden_size
     NormForm norm{};    // of all norms of the block
-    BranchNormSpec attention_norms{.before = "input_layernorm", .behind = {}};
-    AttentionSpec attention{};
-    std::optional<DeltaNetSpec> delta_net{};  // in place of the attention
-    std::optional<MambaSpec> mamba{};         // in its place
-    BranchNormSpec mlp_norms{.before = "post_attention_layernorm", .behind = {}};
-    MlpSpec mlp{};
-    std::optional<ExpertsSpec> experts{};           // in its place
+    std::vector<LayerSpec> layers{
+        {.part = AttentionSpec{}, .norms = {.before = "input_layernorm", .behind = {}}},
+        {.part = MlpSpec{}, .norms = {.before = "post_attention_layernorm", .behind = {}}}};
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
     std::vector<JointAdapter> joint{};              // in their place; the same names in all blocks
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
     bool has_biases_apart = false;
-    // The MLP reads the input of the block, as the attention does. Without a norm before it,
-    // both read the same rows.
-    bool is_parallel = false;
-    double residual_multiplier = 1;  // of both branches
+    double residual_multiplier = 1;  // the factor of all layers
 
-    // Of the state; nullptr of a block that attends.
-    const attention::DeltaSizes* state_sizes() const {
-        if (delta_net) return &delta_net->sizes;
-        return mamba ? &mamba->sizes : nullptr;
+    // Most blocks have two layers.
+    LayerSpec& mixer() { return layers.front(); }
+    LayerSpec& feed_forward() { return layers.back(); }
+    AttentionSpec& attention() { return std::get<AttentionSpec>(mixer().part); }
+    MlpSpec& mlp() { return std::get<MlpSpec>(feed_forward().part); }
+    const LayerSpec& mixer() const { return layers.front(); }
+    const LayerSpec& feed_forward() const { return layers.back(); }
+    const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer().part); }
+    const MlpSpec& mlp() const { return std::get<MlpSpec>(feed_forward().part); }
+
+    // Returns the first layer of this kind, or nullptr.
+    template <class Spec>
+    const Spec* find() const {
+        for (const LayerSpec& layer : layers)
+            if (const Spec* const spec = std::get_if<Spec>(&layer.part)) return spec;
+        return nullptr;
     }
-    attention::Mask mask() const {
-        return state_sizes() ? attention::Mask{.through_state = true} : attention.mask;
-    }
+    const ExpertsSpec* experts() const { return find<ExpertsSpec>(); }
 };
+
+// Returns the sizes of the state of a layer; nullptr if it has none.
+inline const attention::DeltaSizes* state_sizes(const PartSpec& part) {
+    if (const auto* const net = std::get_if<DeltaNetSpec>(&part)) return &net->sizes;
+    if (const auto* const mamba = std::get_if<MambaSpec>(&part)) return &mamba->sizes;
+    return nullptr;
+}
+
+// Returns how tokens see each other in a layer; nothing where they do not.
+inline std::optional<attention::Mask> mask_of(const PartSpec& part) {
+    if (state_sizes(part) != nullptr) return attention::Mask{.through_state = true};
+    if (const auto* const attends = std::get_if<AttentionSpec>(&part)) return attends->mask;
+    return std::nullopt;
+}
 
 }  // namespace ringshard::model

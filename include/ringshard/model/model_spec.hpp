@@ -51,7 +51,6 @@ struct ModelSpec {
     bool has_head_bias = false;
     std::vector<RopeSpec> ropes;              // of which each block names one
     std::optional<QueryScale> query_scale{};  // by position
-    ops::ScoreForm scores{};                  // of all blocks
     double embedding_multiplier = 1;
     bool rounds_embedding_multiplier = false;  // to the type of the computation
     double logits_multiplier = 1;
@@ -81,8 +80,8 @@ struct ModelSpec {
     std::optional<AdapterSpec> head_adapter{};  // of the output layer
     std::vector<OwnModules> own_modules{};      // of each of BlockSpec::joint, or empty
 
-    const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
-    bool has_states() const;  // of gated delta nets
+    const attention::HeadCounts& heads() const;  // of the blocks that attend
+    bool has_states() const;                     // of gated delta nets
     // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.
     std::string why_heads_do_not_split(int64_t ulysses) const;
     // Every number of ranks that can share them, ascending.

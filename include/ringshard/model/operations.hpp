@@ -45,8 +45,18 @@ struct Operations {
         double attention = 0;
         double attention_again = 0;  // the part of it that the backward pass recomputes
         double attention_backward = 0;
+        // Numbers of a token: results and gradients, which each step of a ring adds to.
+        double merged = 0;
     };
     std::map<attention::Mask, OfPair> of_pair{};
+    // What kernels of rows, which are bound by memory, read and write on a GPU, by the name of the
+    // part of a plan.
+    struct OfRows {
+        double numbers = 0;                  // of a token
+        std::vector<std::string> kernels{};  // words of their names
+    };
+    std::map<std::string, OfRows> rows{};
+    double rows_of_host = 0;  // numbers of a token, about
 
     // Returns the operations of a forward and a backward pass over whole documents, without
     // recomputation.

@@ -159,6 +159,8 @@ private:
     at::Tensor for_heads(const TokenBatch& batch, Work work) const;
     // The head of rows of one adapter, or of the model.
     const HeadParameters& head_of(const TokenBatch& batch) const;
+    Pass reading(const TokenBatch& batch, const Positions& positions,
+                 std::span<const LayerCache> caches = {}) const;
     // Of a module, but not of slices of experts: gathered, or where gradients are added up.
     // Collective over the zero group.
     shard::UnitTensors weights_of(size_t module) const;
@@ -173,7 +175,6 @@ private:
 
     ModelSpec spec_;
     std::vector<attention::Mask> masks_;
-    std::vector<size_t> plan_of_block_;  // its mask's
     std::unique_ptr<const ModelParts> parts_;
     Operations operations_;
     ModuleIndex index_;
@@ -186,8 +187,9 @@ private:
     std::optional<at::ScalarType> branch_type_;  // the compute type, if it is another one
     double embedding_multiplier_ = 1;
     size_t first_backward_block_ = 0;  // no backward pass goes below it
-    attention::SequenceAttention attention_;
-    attention::SequenceDelta delta_;
+    const mesh::Mesh& mesh_;
+    attention::ContextParallelOptions context_parallel_;
+    c10::DeviceType device_;                       // or that which meta tensors stand for
     std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
     const ops::Gemms& gemms_;
     std::vector<config::ActivationPolicy> policies_;  // of the blocks

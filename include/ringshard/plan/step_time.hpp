@@ -8,12 +8,15 @@
 
 namespace ringshard::plan {
 
-// A kernel, or several that do the same work, in a step; kernels_of() has their names.
+// A kernel, or several that do the same work, in a step.
 struct TimePart {
     std::string name;  // "qkv, gradient of weights"
     std::string sum;   // the name of the sum of StepTime that has these seconds, as JSON has it
     double seconds = 0;
     double hidden = 0;  // seconds beside these that overlap with computation
+    // Words by which a profile of a GPU tells the kernels. A kernel belongs to the part with the
+    // longest word that is in its name.
+    std::vector<std::string> kernels{};
 };
 
 // The time of a step by its parts, in seconds. Communication overlaps with computation as far as

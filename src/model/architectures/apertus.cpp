@@ -31,11 +31,11 @@ ModelSpec read_apertus(ConfigReader& config) {
     read_attention_bias(config, spec);
     const bool has_xielu = config.word("hidden_act", "xielu") == "xielu";
     for (BlockSpec& block : spec.blocks) {
-        block.attention_norms.before = "attention_layernorm";
-        block.mlp_norms.before = "feedforward_layernorm";
-        block.attention.head_norm = HeadNormKind::each_head;
-        block.mlp.is_gated = false;
-        block.mlp.has_xielu = has_xielu;
+        block.mixer().norms.before = "attention_layernorm";
+        block.feed_forward().norms.before = "feedforward_layernorm";
+        block.attention().head_norm = HeadNormKind::each_head;
+        block.mlp().is_gated = false;
+        block.mlp().has_xielu = has_xielu;
     }
     if (has_xielu) add_constants(spec);
     return spec;

@@ -6,7 +6,7 @@ namespace ringshard::model {
 ModelSpec read_arcee(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5}, .activation = "relu2"});
     read_biases(config, spec);
-    for (BlockSpec& block : spec.blocks) block.mlp.is_gated = false;
+    for (BlockSpec& block : spec.blocks) block.mlp().is_gated = false;
     return spec;
 }
 

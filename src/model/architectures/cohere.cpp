@@ -14,8 +14,8 @@ ModelSpec read_common(ConfigReader& config, double theta) {
     read_attention_bias(config, spec);
     spec.logits_multiplier = config.number_above_0("logit_scale", 0.0625);
     for (BlockSpec& block : spec.blocks) {
-        block.is_parallel = true;
-        block.mlp_norms = {};
+        block.feed_forward().is_parallel = true;
+        block.feed_forward().norms = {};
     }
     return spec;
 }

@@ -154,8 +154,8 @@ ops::Activation read_activation(ConfigReader& config, const Defaults& defaults) 
 void set_attention_bias(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults) {
     const bool has_bias = config.boolean("attention_bias", defaults.attention);
     for (BlockSpec& block : spec.blocks) {
-        block.attention.has_bias = has_bias;
-        block.attention.has_out_bias = has_bias && defaults.has_out;
+        block.attention().has_bias = has_bias;
+        block.attention().has_out_bias = has_bias && defaults.has_out;
     }
 }
 
@@ -176,10 +176,11 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     const MlpSpec mlp{.intermediate = sizes.intermediate,
                       .activation = read_activation(config, defaults)};
     spec.blocks.assign(static_cast<size_t>(sizes.num_blocks),
-                       BlockSpec{.width = spec.width,
-                                 .norm = spec.norm,
-                                 .attention = {.heads = sizes.heads},
-                                 .mlp = mlp});
+                       BlockSpec{.width = spec.width, .norm = spec.norm});
+    for (BlockSpec& block : spec.blocks) {
+        block.attention().heads = sizes.heads;
+        block.mlp() = mlp;
+    }
     RopeForm rope = rope_form(spec, defaults);
     if (!defaults.has_ropes_by_layer) spec.ropes = {read_rope(config, rope)};
     return spec;
@@ -204,13 +205,14 @@ void read_attention_bias(ConfigReader& config, ModelSpec& spec, const BiasDefaul
 
 void read_mlp_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
     const bool has_bias = config.boolean("mlp_bias", usual);
-    for (BlockSpec& block : spec.blocks) block.mlp.has_bias = has_bias;
+    for (BlockSpec& block : spec.blocks) block.mlp().has_bias = has_bias;
 }
 
 void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
     const bool has_bias = config.boolean("use_bias", usual);
     for (BlockSpec& block : spec.blocks)
-        block.attention.has_bias = block.attention.has_out_bias = block.mlp.has_bias = has_bias;
+        block.attention().has_bias = block.attention().has_out_bias = block.mlp().has_bias =
+            has_bias;
 }
 
 void refuse_flag(ConfigReader& config, const char* name) {
@@ -219,8 +221,8 @@ void refuse_flag(ConfigReader& config, const char* name) {
 }
 
 void set_norms_behind(BlockSpec& block) {
-    block.attention_norms = {.before = {}, .behind = "post_attention_layernorm"};
-    block.mlp_norms = {.before = {}, .behind = "post_feedforward_layernorm"};
+    block.mixer().norms = {.before = {}, .behind = "post_attention_layernorm"};
+    block.feed_forward().norms = {.before = {}, .behind = "post_feedforward_layernorm"};
 }
 
 double read_cap(ConfigReader& config, const char* name, double usual) {

@@ -9,7 +9,7 @@ ModelSpec read_dots1(ConfigReader& config) {
     const ExpertsSpec experts =
         read_grouped_experts(config, spec, {.shared = 0, .normalises = false});
     set_experts_behind_dense(spec, experts, read_first_dense(config, 0));
-    for (BlockSpec& block : spec.blocks) block.attention.head_norm = HeadNormKind::each_head;
+    for (BlockSpec& block : spec.blocks) block.attention().head_norm = HeadNormKind::each_head;
     const std::optional<int64_t> window = read_window(config, usual_window);
     const int64_t first = config.part("max_window_layers") == 0
                               ? 0

@@ -36,7 +36,7 @@ ExpertsSpec read_corrected_experts(ConfigReader& config, ModelSpec& spec) {
     if (config.part("moe_num_shared_experts") == 0) return experts;
     const int64_t shared = config.whole_number_or("moe_num_shared_experts", most_blocks, 2);
     experts.shared = MlpSpec{.intermediate = experts.intermediate * shared,
-                             .has_bias = spec.blocks.front().mlp.has_bias,
+                             .has_bias = spec.blocks.front().mlp().has_bias,
                              .activation = experts.activation,
                              .gate = "mlp.shared_experts.gate_proj",
                              .up = "mlp.shared_experts.up_proj",
@@ -62,7 +62,7 @@ ModelSpec read_ernie4_5(ConfigReader& config) { return read_common(config, 128, 
 // Experts beside an MLP in some blocks or in all.
 ModelSpec read_ernie4_5_moe(ConfigReader& config) {
     ModelSpec spec = read_common(config, 0, 4);
-    spec.has_head_bias = spec.blocks.front().mlp.has_bias;
+    spec.has_head_bias = spec.blocks.front().mlp().has_bias;
     const ExpertsSpec experts = read_corrected_experts(config, spec);
     const int64_t count = std::ssize(spec.blocks);
     const int64_t first = read_block(config, "moe_layer_start_index", 1);
@@ -70,7 +70,8 @@ ModelSpec read_ernie4_5_moe(ConfigReader& config) {
     const int64_t last = named == -1 ? count - 1 : std::min(named, count - 1);
     const int64_t every = config.whole_number_or("moe_layer_interval", most_blocks, 1);
     for (int64_t block = std::max<int64_t>(first, 0); block <= last; ++block)
-        if ((block + 1) % every == 0) spec.blocks[static_cast<size_t>(block)].experts = experts;
+        if ((block + 1) % every == 0)
+            spec.blocks[static_cast<size_t>(block)].feed_forward().part = experts;
     return spec;
 }
 

@@ -12,7 +12,7 @@ namespace {
 ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_token) {
     ModelSpec spec = read_plain_model(
         config, {.key_heads = 32, .norm = {.epsilon = 1e-5}, .padding_token = padding_token});
-    for (BlockSpec& block : spec.blocks) block.attention.head_norm = HeadNormKind::each_head;
+    for (BlockSpec& block : spec.blocks) block.attention().head_norm = HeadNormKind::each_head;
     const std::optional<int64_t> window = read_window(config, usual_window);
     const std::vector<bool> windows =
         window ? read_window_pattern(config, spec.blocks.size(), 4)

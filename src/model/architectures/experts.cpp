@@ -84,7 +84,7 @@ ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefa
         config.complain(format_text("{} = {}: must be at most the number of experts, {}",
                                     defaults.per_token_name, experts.per_token, experts.count));
     experts.intermediate = config.whole_number(defaults.intermediate_name, widest);
-    experts.activation = spec.blocks.front().mlp.activation;
+    experts.activation = spec.blocks.front().mlp().activation;
     spec.has_router_aux_loss = defaults.aux_loss.has_value();
     if (defaults.aux_loss) spec.router_aux_loss_coef = read_aux_loss(config, *defaults.aux_loss);
     return experts;
@@ -141,7 +141,8 @@ int64_t read_first_dense(ConfigReader& config, int64_t usual) {
 
 void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense) {
     for (size_t block = 0; block < spec.blocks.size(); ++block)
-        if (static_cast<int64_t>(block) >= first_dense) spec.blocks[block].experts = experts;
+        if (static_cast<int64_t>(block) >= first_dense)
+            spec.blocks[block].feed_forward().part = experts;
 }
 
 }  // namespace ringshard::model

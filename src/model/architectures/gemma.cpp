@@ -28,14 +28,15 @@ ModelSpec read_gemma_fields(ConfigReader& config, const Defaults& defaults) {
 }
 
 void read_scale(ConfigReader& config, ModelSpec& spec) {
-    spec.scores.scale = 1 / std::sqrt(config.number_above_0("query_pre_attn_scalar", 256));
+    const double scale = 1 / std::sqrt(config.number_above_0("query_pre_attn_scalar", 256));
+    for (BlockSpec& block : spec.blocks) block.attention().scores.scale = scale;
 }
 
 void set_four_norms(ModelSpec& spec) {
     for (BlockSpec& block : spec.blocks) {
-        block.attention_norms.behind = "post_attention_layernorm";
-        block.mlp_norms = {.before = "pre_feedforward_layernorm",
-                           .behind = "post_feedforward_layernorm"};
+        block.mixer().norms.behind = "post_attention_layernorm";
+        block.feed_forward().norms = {.before = "pre_feedforward_layernorm",
+                                      .behind = "post_feedforward_layernorm"};
     }
 }
 
@@ -43,7 +44,8 @@ void set_four_norms(ModelSpec& spec) {
 ModelSpec read_capped(ConfigReader& config) {
     ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_activation", 4));
     read_scale(config, spec);
-    spec.scores.cap = read_cap(config, "attn_logit_softcapping", 50);
+    const double cap = read_cap(config, "attn_logit_softcapping", 50);
+    for (BlockSpec& block : spec.blocks) block.attention().scores.cap = cap;
     spec.logits_cap = read_cap(config, "final_logit_softcapping", 30);
     const std::vector<bool> windows =
         read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; });
@@ -57,7 +59,7 @@ ModelSpec read_gemma(ConfigReader& config) {
     ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_act", 16));
     // An old name of the activation that the releases were trained with.
     if (config.word("hidden_act", "") == "gelu")
-        for (BlockSpec& block : spec.blocks) block.mlp.activation = ops::Activation::gelu_tanh;
+        for (BlockSpec& block : spec.blocks) block.mlp().activation = ops::Activation::gelu_tanh;
     return spec;
 }
 
@@ -69,7 +71,8 @@ ModelSpec read_gemma2(ConfigReader& config) {
 
 ModelSpec read_vaultgemma(ConfigReader& config) {
     ModelSpec spec = read_capped(config);
-    for (BlockSpec& block : spec.blocks) block.mlp_norms.before = "pre_feedforward_layernorm";
+    for (BlockSpec& block : spec.blocks)
+        block.feed_forward().norms.before = "pre_feedforward_layernorm";
     return spec;
 }
 
@@ -93,7 +96,7 @@ ModelSpec read_gemma3(ConfigReader& config) {
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 6);
     set_windows(config, spec, windows, read_window(config, usual_window));
     set_ropes(spec, windows);
-    for (BlockSpec& block : spec.blocks) block.attention.head_norm = HeadNormKind::each_head;
+    for (BlockSpec& block : spec.blocks) block.attention().head_norm = HeadNormKind::each_head;
     return spec;
 }
 

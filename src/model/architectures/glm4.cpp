@@ -13,7 +13,7 @@ ModelSpec read_common(ConfigReader& config) {
                  .padding_token = 151329,
                  .rope = {.may_be_partial = true, .rotated_part = 0.5, .is_interleaved = true}});
     read_attention_bias(config, spec, {.attention = true, .has_out = false});
-    for (BlockSpec& block : spec.blocks) block.mlp.is_fused = true;
+    for (BlockSpec& block : spec.blocks) block.mlp().is_fused = true;
     return spec;
 }
 
@@ -25,8 +25,8 @@ ModelSpec read_glm(ConfigReader& config) { return read_common(config); }
 ModelSpec read_glm4(ConfigReader& config) {
     ModelSpec spec = read_common(config);
     for (BlockSpec& block : spec.blocks) {
-        block.attention_norms.behind = "post_self_attn_layernorm";
-        block.mlp_norms.behind = "post_mlp_layernorm";
+        block.mixer().norms.behind = "post_self_attn_layernorm";
+        block.feed_forward().norms.behind = "post_mlp_layernorm";
     }
     return spec;
 }

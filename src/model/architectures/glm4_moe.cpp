@@ -14,7 +14,7 @@ ModelSpec read_glm4_moe(ConfigReader& config) {
     const ExpertsSpec experts = read_grouped_experts(config, spec, {.count = 128, .per_token = 8});
     set_experts_behind_dense(spec, experts, read_first_dense(config, 1));
     for (BlockSpec& block : spec.blocks)
-        if (norms_heads) block.attention.head_norm = HeadNormKind::each_head;
+        if (norms_heads) block.attention().head_norm = HeadNormKind::each_head;
     spec.ignores_further_blocks = true;
     return spec;
 }

@@ -39,15 +39,15 @@ ModelSpec read_gpt_neox(ConfigReader& config) {
     const bool is_parallel = config.boolean("use_parallel_residual", true);
     const bool has_bias = config.boolean("attention_bias", true);
     for (BlockSpec& block : spec.blocks) {
-        block.is_parallel = is_parallel;
-        block.attention.is_fused = block.attention.is_fused_by_heads = true;
-        block.attention.has_bias = block.attention.has_out_bias = has_bias;
-        block.attention.qkv = "attention.query_key_value";
-        block.attention.out = "attention.dense";
-        block.mlp.is_gated = false;
-        block.mlp.has_bias = true;
-        block.mlp.up = "mlp.dense_h_to_4h";
-        block.mlp.down = "mlp.dense_4h_to_h";
+        block.feed_forward().is_parallel = is_parallel;
+        block.attention().is_fused = block.attention().is_fused_by_heads = true;
+        block.attention().has_bias = block.attention().has_out_bias = has_bias;
+        block.attention().qkv = "attention.query_key_value";
+        block.attention().out = "attention.dense";
+        block.mlp().is_gated = false;
+        block.mlp().has_bias = true;
+        block.mlp().up = "mlp.dense_h_to_4h";
+        block.mlp().down = "mlp.dense_4h_to_h";
     }
     return spec;
 }

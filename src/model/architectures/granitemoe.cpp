@@ -34,7 +34,7 @@ MlpSpec read_shared_mlp(ConfigReader& config, const MlpSpec& plain) {
 ModelSpec read_granitemoe(ConfigReader& config) {
     ModelSpec spec = read_granite(config);
     const ExpertsSpec experts = read_granite_experts(config, spec);
-    for (BlockSpec& block : spec.blocks) block.experts = experts;
+    for (BlockSpec& block : spec.blocks) block.feed_forward().part = experts;
     return spec;
 }
 
@@ -48,18 +48,18 @@ ModelSpec read_granitemoehybrid(ConfigReader& config) {
     for (const char* const field : {"layer_types", "layers_block_type"})
         if (config.has(field)) has_state = read_state_layers(config, field, spec.blocks.size());
     const bool rotates = config.part("position_embedding_type") == "rope";
-    const MlpSpec mlp = read_shared_mlp(config, spec.blocks.front().mlp);
-    std::optional<ExpertsSpec> experts;
+    const MlpSpec mlp = read_shared_mlp(config, spec.blocks.front().mlp());
+    PartSpec feed_forward = mlp;
     if (config.part("num_local_experts") != 0) {
-        experts = read_granite_experts(config, spec);
-        experts->shared = mlp;
+        ExpertsSpec experts = read_granite_experts(config, spec);
+        experts.shared = mlp;
+        feed_forward = std::move(experts);
     }
     for (size_t i = 0; i < spec.blocks.size(); ++i) {
         BlockSpec& block = spec.blocks[i];
-        block.mlp = mlp;
-        block.experts = experts;
-        if (has_state[i]) block.mamba = mamba;
-        if (!rotates) block.attention.rope.reset();
+        block.feed_forward().part = feed_forward;
+        if (!rotates) block.attention().rope.reset();
+        if (has_state[i]) block.mixer().part = mamba;
     }
     return spec;
 }

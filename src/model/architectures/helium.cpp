@@ -11,7 +11,7 @@ ModelSpec read_helium(ConfigReader& config) {
                                   .padding_token = 3,
                                   .rope = {.theta = 100000.0, .is_interleaved = true}});
     read_biases(config, spec, {.has_out = false});
-    const int64_t heads_width = spec.blocks.front().attention.out_width();
+    const int64_t heads_width = spec.blocks.front().attention().out_width();
     if (heads_width != spec.width)
         config.complain(format_text(
             "head_dim = {}: all heads are {} wide, and must be as wide as hidden_size = {}",

@@ -8,10 +8,10 @@ ModelSpec read_hunyuan_v1_dense(ConfigReader& config) {
         config, {.norm = {.epsilon = 1e-5}, .padding_token = 0, .rope = {.knows_alpha = true}});
     read_attention_bias(config, spec);
     for (BlockSpec& block : spec.blocks) {
-        block.attention.head_norm = HeadNormKind::each_head;
-        block.attention.norms_rotated_heads = true;
-        block.attention.query_norm = "self_attn.query_layernorm";
-        block.attention.key_norm = "self_attn.key_layernorm";
+        block.attention().head_norm = HeadNormKind::each_head;
+        block.attention().norms_rotated_heads = true;
+        block.attention().query_norm = "self_attn.query_layernorm";
+        block.attention().key_norm = "self_attn.key_layernorm";
     }
     return spec;
 }
@@ -33,7 +33,7 @@ ModelSpec read_hunyuan_v1_moe(ConfigReader& config) {
                              .gate = "mlp.shared_mlp.gate_proj",
                              .up = "mlp.shared_mlp.up_proj",
                              .down = "mlp.shared_mlp.down_proj"};
-    for (BlockSpec& block : spec.blocks) block.experts = experts;
+    for (BlockSpec& block : spec.blocks) block.feed_forward().part = experts;
     return spec;
 }
 

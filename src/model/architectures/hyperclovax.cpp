@@ -8,17 +8,18 @@ namespace ringshard::model {
 ModelSpec read_hyperclovax(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {});
     read_biases(config, spec);
-    spec.scores.scale = config.number_above_0(
+    const double scale = config.number_above_0(
         "attention_multiplier", 1 / std::sqrt(static_cast<double>(spec.heads().head_dim)));
     spec.embedding_multiplier = config.number_above_0("embedding_multiplier", 1.0);
     spec.logits_multiplier = config.number_above_0("logits_scaling", 1.0);
     const double of_branches = config.number_above_0("residual_multiplier", 1.0);
     const bool has_norms_behind = config.boolean("use_post_norm", true);
     for (BlockSpec& block : spec.blocks) {
+        block.attention().scores.scale = scale;
         block.residual_multiplier = of_branches;
         if (!has_norms_behind) continue;
-        block.attention_norms.behind = "post_norm1";
-        block.mlp_norms.behind = "post_norm2";
+        block.mixer().norms.behind = "post_norm1";
+        block.feed_forward().norms.behind = "post_norm2";
     }
     return spec;
 }

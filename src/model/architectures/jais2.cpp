@@ -9,7 +9,7 @@ ModelSpec read_jais2(ConfigReader& config) {
                                   .norm_name = "layer_norm_eps",
                                   .activation = "relu2"});
     read_biases(config, spec, {.attention = true, .mlp = true});
-    for (BlockSpec& block : spec.blocks) block.mlp.is_gated = false;
+    for (BlockSpec& block : spec.blocks) block.mlp().is_gated = false;
     return spec;
 }
 

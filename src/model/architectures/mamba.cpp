@@ -43,7 +43,7 @@ MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec) {
     if (taps != attention::rows_before + 1)
         config.complain(
             format_text("mamba_d_conv = {}: must be {}", taps, attention::rows_before + 1));
-    if (spec.blocks.front().mlp.activation != ops::Activation::silu)
+    if (spec.blocks.front().mlp().activation != ops::Activation::silu)
         config.complain("hidden_act: must be \"silu\" in a model with Mamba layers");
     check_step_limits(config);
     return {.sizes = {groups, heads, state, values / heads, ops::StateRule::additive},
@@ -66,25 +66,27 @@ ModelSpec read_bamba(ConfigReader& config) {
     const MambaSpec mamba = read_mamba(config, spec);
     spec.names.final_norm = "model.final_layernorm";
     for (BlockSpec& block : spec.blocks) {
-        block.mlp_norms.before = "pre_ff_layernorm";
-        block.mlp.gate = "feed_forward.gate_proj";
-        block.mlp.up = "feed_forward.up_proj";
-        block.mlp.down = "feed_forward.down_proj";
-        block.mamba = mamba;
+        block.feed_forward().norms.before = "pre_ff_layernorm";
+        block.mlp().gate = "feed_forward.gate_proj";
+        block.mlp().up = "feed_forward.up_proj";
+        block.mlp().down = "feed_forward.down_proj";
     }
     const json attending = config.part("attn_layer_indices");
     if (!attending.is_null() && !attending.is_array())
         config.complain(
             format_text("attn_layer_indices = {}: must be a list", shown(attending.dump())));
+    std::vector<bool> has_state(spec.blocks.size(), true);
     for (const json& block : attending.is_array() ? attending : json::array()) {
         if (block.is_number_unsigned() && block < spec.blocks.size())
-            spec.blocks[block.get<size_t>()].mamba.reset();
+            has_state[block.get<size_t>()] = false;
         else
             config.complain(
                 format_text("attn_layer_indices: {}: must be the number of a layer, below "
                             "num_hidden_layers = {}",
                             shown(block.dump()), spec.blocks.size()));
     }
+    for (size_t block = 0; block < has_state.size(); ++block)
+        if (has_state[block]) spec.blocks[block].mixer().part = mamba;
     return spec;
 }
 

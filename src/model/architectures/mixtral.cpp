@@ -21,8 +21,8 @@ ModelSpec read_mixtral(ConfigReader& config) {
                                     shown(config.part("router_jitter_noise").dump())));
     const std::optional<int64_t> window = read_window(config, std::nullopt);
     for (BlockSpec& block : spec.blocks) {
-        block.attention.mask.window = window;
-        block.experts = experts;
+        block.attention().mask.window = window;
+        block.feed_forward().part = experts;
     }
     return spec;
 }

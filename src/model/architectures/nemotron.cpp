@@ -11,7 +11,7 @@ ModelSpec read_nemotron(ConfigReader& config) {
                  .rope = {.may_be_partial = true, .rotated_part = 0.5},
                  .initializer_range = 0.0134});
     read_biases(config, spec);
-    for (BlockSpec& block : spec.blocks) block.mlp.is_gated = false;
+    for (BlockSpec& block : spec.blocks) block.mlp().is_gated = false;
     return spec;
 }
 

@@ -11,7 +11,7 @@ ModelSpec read_olmo_fields(ConfigReader& config, const Defaults& defaults) {
     read_attention_bias(config, spec);
     for (BlockSpec& block : spec.blocks) {
         set_norms_behind(block);
-        block.attention.head_norm = HeadNormKind::all_heads;
+        block.attention().head_norm = HeadNormKind::all_heads;
     }
     return spec;
 }

@@ -11,8 +11,8 @@ void read_olmo_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaul
     ExpertsSpec experts = read_experts(config, spec, defaults);
     experts.routing.normalises = config.boolean("norm_topk_prob", false);
     for (BlockSpec& block : spec.blocks) {
-        block.attention.head_norm = HeadNormKind::all_heads;
-        block.experts = experts;
+        block.attention().head_norm = HeadNormKind::all_heads;
+        block.feed_forward().part = experts;
     }
 }
 

@@ -13,14 +13,14 @@ ModelSpec read_phi(ConfigReader& config) {
     spec.names.final_norm = "model.final_layernorm";
     spec.has_head_bias = true;
     for (BlockSpec& block : spec.blocks) {
-        block.is_parallel = true;
-        block.mlp_norms = {};
-        block.attention.has_bias = block.attention.has_out_bias = true;
-        block.attention.out = "self_attn.dense";
-        block.mlp.is_gated = false;
-        block.mlp.has_bias = true;
-        block.mlp.up = "mlp.fc1";
-        block.mlp.down = "mlp.fc2";
+        block.feed_forward().is_parallel = true;
+        block.feed_forward().norms = {};
+        block.attention().has_bias = block.attention().has_out_bias = true;
+        block.attention().out = "self_attn.dense";
+        block.mlp().is_gated = false;
+        block.mlp().has_bias = true;
+        block.mlp().up = "mlp.fc1";
+        block.mlp().down = "mlp.fc2";
     }
     return spec;
 }

@@ -12,7 +12,7 @@ ModelSpec read_phi3(ConfigReader& config) {
     if (kind != RopeKind::plain && kind != RopeKind::longrope)
         config.complain("rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone");
     set_window_of_all(spec, read_window(config, std::nullopt));
-    for (BlockSpec& block : spec.blocks) block.attention.is_fused = block.mlp.is_fused = true;
+    for (BlockSpec& block : spec.blocks) block.attention().is_fused = block.mlp().is_fused = true;
     return spec;
 }
 

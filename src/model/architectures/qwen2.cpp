@@ -5,7 +5,7 @@ namespace ringshard::model {
 // Queries, keys and values have biases; some blocks may look through a window.
 ModelSpec read_qwen2(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 32});
-    for (BlockSpec& block : spec.blocks) block.attention.has_bias = true;
+    for (BlockSpec& block : spec.blocks) block.attention().has_bias = true;
     read_windows_of_layers(config, spec);
     return spec;
 }
@@ -14,7 +14,7 @@ ModelSpec read_qwen2(ConfigReader& config) {
 ModelSpec read_qwen2_moe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 16});
     const bool has_bias = config.boolean("qkv_bias", true);
-    for (BlockSpec& block : spec.blocks) block.attention.has_bias = has_bias;
+    for (BlockSpec& block : spec.blocks) block.attention().has_bias = has_bias;
     // transformers writes 0 where use_sliding_window is false.
     if (config.part("sliding_window") == 0 && !config.boolean("use_sliding_window", false))
         set_windows(config, spec,
@@ -28,7 +28,7 @@ ModelSpec read_qwen2_moe(ConfigReader& config) {
     experts.routing.normalises = config.boolean("norm_topk_prob", false);
     const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
     for (size_t block = 0; block < dense.size(); ++block)
-        if (!dense[block]) spec.blocks[block].experts = experts;
+        if (!dense[block]) spec.blocks[block].feed_forward().part = experts;
     return spec;
 }
 

@@ -19,8 +19,8 @@ ModelSpec read_qwen3_moe(ConfigReader& config) {
     experts.routing.normalises = config.boolean("norm_topk_prob", false);
     const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
     for (size_t block = 0; block < dense.size(); ++block) {
-        spec.blocks[block].attention.head_norm = HeadNormKind::each_head;
-        if (!dense[block]) spec.blocks[block].experts = experts;
+        spec.blocks[block].attention().head_norm = HeadNormKind::each_head;
+        if (!dense[block]) spec.blocks[block].feed_forward().part = experts;
     }
     return spec;
 }

@@ -46,14 +46,14 @@ ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
                                            .rotated_part = 0.25,
                                            .other_keys = {"mrope_section", "mrope_interleaved"}}});
     read_attention_bias(config, spec);
-    if (spec.blocks.front().mlp.activation != ops::Activation::silu)
+    if (spec.blocks.front().mlp().activation != ops::Activation::silu)
         config.complain("hidden_act: must be \"silu\" in a model with gated delta nets");
     const attention::DeltaSizes sizes = read_delta_sizes(config);
     const std::vector<bool> has_state = read_delta_layers(config, spec.blocks.size());
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        spec.blocks[block].attention.head_norm = HeadNormKind::each_head;
-        spec.blocks[block].attention.is_gated = true;
-        if (has_state[block]) spec.blocks[block].delta_net = {sizes, is_grouped};
+        spec.blocks[block].attention().head_norm = HeadNormKind::each_head;
+        spec.blocks[block].attention().is_gated = true;
+        if (has_state[block]) spec.blocks[block].mixer().part = DeltaNetSpec{sizes, is_grouped};
     }
     return spec;
 }
@@ -66,7 +66,7 @@ void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
     experts.routing.normalises = config.boolean("norm_topk_prob", true);
     const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
     for (size_t block = 0; block < dense.size(); ++block)
-        if (!dense[block]) spec.blocks[block].experts = experts;
+        if (!dense[block]) spec.blocks[block].feed_forward().part = experts;
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ ModelSpec read_qwen3_5_moe(ConfigReader& config) {
     ModelSpec spec = read_hybrid(config, 2, false, "moe_intermediate_size");
     const ExpertsSpec experts =
         read_gated_experts(config, spec, {.count = 256, .per_token = 8, .shared = 512});
-    for (BlockSpec& block : spec.blocks) block.experts = experts;
+    for (BlockSpec& block : spec.blocks) block.feed_forward().part = experts;
     return spec;
 }
 

@@ -8,7 +8,7 @@ ModelSpec read_seed_oss(ConfigReader& config) {
         read_plain_model(config, {.head_dim = 128, .key_heads = 8, .padding_token = 1});
     read_biases(config, spec, {.attention = true, .has_out = false});
     const bool has_out_bias = config.boolean("attention_out_bias", false);
-    for (BlockSpec& block : spec.blocks) block.attention.has_out_bias = has_out_bias;
+    for (BlockSpec& block : spec.blocks) block.attention().has_out_bias = has_out_bias;
     for (const char* name : {"attention_dropout", "residual_dropout"})
         if (!config.has(name))
             config.complain(

@@ -40,7 +40,7 @@ ModelSpec read_smollm3(ConfigReader& config) {
     read_biases(config, spec);
     const std::vector<bool> rotates = read_rotating_layers(config, spec.blocks.size());
     for (size_t block = 0; block < rotates.size(); ++block)
-        if (!rotates[block]) spec.blocks[block].attention.rope.reset();
+        if (!rotates[block]) spec.blocks[block].attention().rope.reset();
     read_windows_in_use(config, spec, read_window(config, std::nullopt),
                         [&](size_t block) { return !rotates[block]; });
     return spec;

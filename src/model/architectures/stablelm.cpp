@@ -13,9 +13,9 @@ ModelSpec read_stablelm(ConfigReader& config) {
     const bool has_bias = config.boolean("use_qkv_bias", false);
     const bool is_parallel = config.boolean("use_parallel_residual", false);
     for (BlockSpec& block : spec.blocks) {
-        block.attention.has_bias = has_bias;
-        block.is_parallel = is_parallel;
-        if (is_parallel) block.mlp_norms = {};
+        block.attention().has_bias = has_bias;
+        block.feed_forward().is_parallel = is_parallel;
+        if (is_parallel) block.feed_forward().norms = {};
     }
     return spec;
 }

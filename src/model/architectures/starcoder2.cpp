@@ -14,9 +14,9 @@ ModelSpec read_starcoder2(ConfigReader& config) {
     read_use_bias(config, spec, true);
     set_window_of_all(spec, read_window(config, std::nullopt));
     for (BlockSpec& block : spec.blocks) {
-        block.mlp.is_gated = false;
-        block.mlp.up = "mlp.c_fc";
-        block.mlp.down = "mlp.c_proj";
+        block.mlp().is_gated = false;
+        block.mlp().up = "mlp.c_fc";
+        block.mlp().down = "mlp.c_proj";
     }
     return spec;
 }

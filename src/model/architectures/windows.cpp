@@ -64,21 +64,21 @@ void set_windows(ConfigReader& config, ModelSpec& spec, const std::vector<bool>&
             "sliding_window = null: layers with \"sliding_attention\" (layer_types) need the "
             "number of tokens that they see");
     for (size_t block = 0; block < windows.size(); ++block)
-        if (windows[block]) spec.blocks[block].attention.mask.window = window;
+        if (windows[block]) spec.blocks[block].attention().mask.window = window;
 }
 
 void set_window_of_all(ModelSpec& spec, std::optional<int64_t> window) {
-    for (BlockSpec& block : spec.blocks) block.attention.mask.window = window;
+    for (BlockSpec& block : spec.blocks) block.attention().mask.window = window;
 }
 
 void rotate_windows_alone(ModelSpec& spec) {
     for (BlockSpec& block : spec.blocks)
-        if (!block.attention.mask.window) block.attention.rope.reset();
+        if (!block.attention().mask.window) block.attention().rope.reset();
 }
 
 void set_ropes(ModelSpec& spec, const std::vector<bool>& windows) {
     for (size_t block = 0; block < windows.size(); ++block)
-        spec.blocks[block].attention.rope = windows[block] ? 1 : 0;
+        spec.blocks[block].attention().rope = windows[block] ? 1 : 0;
 }
 
 void refuse_window_without_length(ConfigReader& config) {

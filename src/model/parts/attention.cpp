@@ -1,6 +1,8 @@
 #include "attention.hpp"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/stack.h>
 
@@ -12,37 +14,36 @@ using config::ActivationPolicy;
 
 namespace {
 
-ProjectionSpec qkv_of(const BlockSpec& block) {
-    const auto& [query_heads, key_heads, head_dim] = block.attention.heads;
+ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
+    const auto& [query_heads, key_heads, head_dim] = attention.heads;
     const int64_t keys = key_heads * head_dim;
-    const int64_t queries = query_heads * head_dim * (block.attention.is_gated ? 2 : 1);
+    const int64_t queries = query_heads * head_dim * (attention.is_gated ? 2 : 1);
     ProjectionSpec spec{.layers = {{"self_attn.q_proj", queries},
                                    {"self_attn.k_proj", keys},
                                    {"self_attn.v_proj", keys}},
                         .in = block.width,
-                        .has_bias = block.attention.has_bias,
+                        .has_bias = attention.has_bias,
                         .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
                         .joint = block.joint};
-    if (block.attention.is_fused)
-        spec.layers = {{block.attention.qkv, block.attention.qkv_width()}};
+    if (attention.is_fused) spec.layers = {{attention.qkv, attention.qkv_width()}};
     return spec;
 }
 
 std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
-                                    const BlockSpec& block) {
-    const auto& [query_heads, key_heads, head_dim] = block.attention.heads;
+                                    const BlockSpec& block, const AttentionSpec& attention) {
+    const auto& [query_heads, key_heads, head_dim] = attention.heads;
     std::vector<HeadNorm> norms;
     const auto add = [&](const std::string& name, int64_t width, ops::HeadRange range) {
         norms.emplace_back(unit, saved, Norm::Spec{name, width, block.norm}, range);
     };
-    const HeadNormKind kind = block.attention.head_norm;
+    const HeadNormKind kind = attention.head_norm;
     if (kind == HeadNormKind::each_head) {
-        add(block.attention.query_norm, head_dim, {0, query_heads});
-        add(block.attention.key_norm, head_dim, {query_heads, key_heads});
+        add(attention.query_norm, head_dim, {0, query_heads});
+        add(attention.key_norm, head_dim, {query_heads, key_heads});
     } else if (kind == HeadNormKind::all_heads) {
-        add(block.attention.query_norm, query_heads * head_dim, {0, 1});
-        add(block.attention.key_norm, key_heads * head_dim, {query_heads / key_heads, 1});
+        add(attention.query_norm, query_heads * head_dim, {0, 1});
+        add(attention.key_norm, key_heads * head_dim, {query_heads / key_heads, 1});
     }
     return norms;
 }
@@ -55,21 +56,23 @@ std::optional<shard::ParameterId> add_sinks(shard::UnitLayout& unit, const Atten
 
 }  // namespace
 
-Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block)
-    : heads_(block.attention.heads),
-      mask_(block.attention.mask),
-      qkv_projection_(unit, qkv_of(block)),
-      out_(unit, {.layers = {{block.attention.out, block.width}},
-                  .in = block.attention.out_width(),
-                  .has_bias = block.attention.has_out_bias,
+Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
+                     const AttentionSpec& spec)
+    : heads_(spec.heads),
+      mask_(spec.mask),
+      qkv_projection_(unit, qkv_of(block, spec)),
+      out_(unit, {.layers = {{spec.out, block.width}},
+                  .in = spec.out_width(),
+                  .has_bias = spec.has_out_bias,
                   .adapters = block.adapters,
                   .joint = block.joint}),
-      head_norms_(head_norms_of(unit, saved, block)),
-      is_fused_by_heads_(block.attention.is_fused_by_heads),
-      norms_rotated_heads_(block.attention.norms_rotated_heads),
-      rope_(block.attention.rope),
-      is_gated_(block.attention.is_gated),
-      sinks_(add_sinks(unit, block.attention)),
+      head_norms_(head_norms_of(unit, saved, block, spec)),
+      is_fused_by_heads_(spec.is_fused_by_heads),
+      norms_rotated_heads_(spec.norms_rotated_heads),
+      rope_(spec.rope),
+      is_gated_(spec.is_gated),
+      scores_(spec.scores),
+      sinks_(add_sinks(unit, spec)),
       qkv_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
       lse_(saved.add(ActivationPolicy::attention)),
@@ -97,7 +100,8 @@ at::Tensor Attention::with_gates(const at::Tensor& d_qkv, const at::Tensor& d_ga
     return at::cat({queries, d_qkv.narrow(1, width, 2 * key_heads * head_dim)}, 1);
 }
 
-at::Tensor Attention::gated(const Saved& saved) const {
+at::Tensor Attention::mixed(const Pass& pass) const {
+    const Saved& saved = pass.saved;
     return is_gated_ ? saved[seen_] * at::sigmoid(saved[gates_]) : saved[seen_];
 }
 
@@ -137,36 +141,15 @@ void Attention::scale_queries(const BlockContext& context, const at::Tensor& hea
     heads.narrow(1, 0, heads_.query_heads * heads_.head_dim).mul_(scale.to(heads.scalar_type()));
 }
 
-void Attention::project(const BlockContext& context, const shard::UnitTensors& weights,
-                        const at::Tensor& x, Saved& saved) const {
-    at::Tensor qkv = deal(qkv_projection_.forward(context.projections(), weights, x));
+void Attention::project(const Pass& pass, const at::Tensor& x) const {
+    const auto& [context, weights, saved] = pass;
+    at::Tensor qkv = deal(qkv_projection_.forward(context.projections, weights, x));
     if (is_gated_) qkv = split_gates(qkv, saved);
     if (norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
     if (!norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     scale_queries(context, qkv);
     saved[qkv_] = qkv;
-}
-
-at::Tensor Attention::project_backward(const BlockContext& context,
-                                       const shard::UnitTensors& weights,
-                                       const shard::UnitTensors& gradients,
-                                       const at::Tensor& d_rows, const at::Tensor& x) const {
-    if (!x.defined()) return qkv_projection_.backward_input(context.projections(), weights, d_rows);
-    return qkv_projection_.backward(context.projections(), weights, gradients,
-                                    deal_backward(d_rows), x, bias_gradient(context));
-}
-
-bool Attention::adds_gradients_last() const {
-    return !is_fused_by_heads_ && qkv_projection_.splits_backward();
-}
-
-void Attention::add_project_gradients(const BlockContext& context,
-                                      const shard::UnitTensors& weights,
-                                      const shard::UnitTensors& gradients, const at::Tensor& d_rows,
-                                      const at::Tensor& x) const {
-    qkv_projection_.add_gradients(context.projections(), weights, gradients, d_rows, x,
-                                  bias_gradient(context));
 }
 
 BiasGradient Attention::bias_gradient(const BlockContext& context) const {
@@ -184,30 +167,30 @@ attention::GradientFinish Attention::finish_of(const BlockContext& context,
     return finish;
 }
 
-void Attention::mix(const BlockContext& context, const shard::UnitTensors& weights,
-                    Saved& saved) const {
-    if (saved[seen_].defined()) return;
+attention::SequenceAttention Attention::engine(const BlockContext& context) const {
+    const auto& [ring, ulysses, options, device] = context.sequence;
+    return {heads_, ring, ulysses, options, device, scores_};
+}
+
+void Attention::mix(const Pass& pass) const {
+    const auto& [context, weights, saved] = pass;
+    if (saved.has(seen_)) return;
     const at::Tensor sinks = sinks_of(weights);
+    const attention::Plan& plan = context.plan_of(mask_);
     if (context.cache != nullptr) {
-        saved[seen_] =
-            context.attention.attend_cached(saved[qkv_], context.plan, context.cache->keys, sinks);
+        saved[seen_] = engine(context).attend_cached(saved[qkv_], plan, context.cache->keys, sinks);
         return;
     }
-    auto [out, lse] = context.attention.forward(saved[qkv_], context.plan, sinks);
+    auto [out, lse] = engine(context).forward(saved[qkv_], plan, sinks);
     saved[seen_] = std::move(out);
     saved[lse_] = std::move(lse);
 }
 
-at::Tensor Attention::output(const BlockContext& context, const shard::UnitTensors& weights,
-                             const Saved& saved, const at::Tensor& addend) const {
-    return out_.forward(context.projections(), weights, gated(saved), addend);
-}
-
-at::Tensor Attention::output_backward(const BlockContext& context,
-                                      const shard::UnitTensors& weights,
-                                      const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                      const Saved& saved) const {
-    at::Tensor d_seen = out_.backward(context.projections(), weights, gradients, dy, gated(saved));
+at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) const {
+    const auto& [context, weights, saved] = static_cast<const Pass&>(pass);
+    const shard::UnitTensors& gradients = pass.gradients;
+    at::Tensor d_seen = out_.backward(context.projections, weights, gradients, dy, mixed(pass));
+    dy.reset();
     at::Tensor d_gates;
     if (is_gated_) {
         const at::Tensor opened = at::sigmoid(saved[gates_]);
@@ -215,28 +198,53 @@ at::Tensor Attention::output_backward(const BlockContext& context,
         d_seen = d_seen * opened;
     }
     const attention::GradientFinish finish = finish_of(context, gradients);
-    at::Tensor d_qkv =
-        context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan,
-                                   {sinks_of(weights), sinks_of(gradients)}, finish);
+    at::Tensor d_qkv = engine(context).backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]},
+                                                context.plan_of(mask_),
+                                                {sinks_of(weights), sinks_of(gradients)}, finish);
     scale_queries(context, d_qkv);
     if (!norms_rotated_heads_ && finish.rope == nullptr)
         rotate(context, d_qkv, ops::Turn::backward);
     for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);
     if (norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
-    return is_gated_ ? with_gates(d_qkv, d_gates) : d_qkv;
+    return deal_backward(is_gated_ ? with_gates(d_qkv, d_gates) : d_qkv);
 }
 
-std::vector<ProductUse> Attention::products(ActivationPolicy policy, bool keeps_output) const {
-    std::vector<ProductUse> all;
-    qkv_projection_.add_products("qkv", !qkv_.is_kept(policy), all);
-    out_.add_products("out", !keeps_output, all);
-    return all;
+void Attention::backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const {
+    input.backward(pass, qkv_projection_, rows_gradient(pass, std::move(dy)),
+                   bias_gradient(pass.context));
 }
 
-std::map<attention::Mask, Operations::OfPair> Attention::pairs(ActivationPolicy policy) const {
+void Attention::add_costs(StageCosts& costs, bool makes_output_again) const {
+    const auto queries = static_cast<double>(heads_.query_heads * heads_.head_dim);
+    const auto keys = static_cast<double>(heads_.key_heads * heads_.head_dim);
+    const bool is_again = is_projected_again(costs.policy);
+    qkv_projection_.add_products("qkv", is_again, costs.products);
+    out_.add_products("out", makes_output_again, costs.products);
     // A score and a sum of values, each a multiplication and an addition for an element.
-    const double of_pair = 4 * static_cast<double>(heads_.query_heads * heads_.head_dim);
-    return {{mask_, {of_pair, seen_.is_kept(policy) ? 0 : of_pair}}};
+    const double of_pair = 4 * queries;
+    costs.add_pairs(mask_, {.attention = of_pair,
+                            .attention_again = seen_.is_kept(costs.policy) ? 0 : of_pair,
+                            .merged = 2 * queries + 2 * keys});
+    if (rope_) {
+        costs.add_rows("RoPE, forward", 2 * (queries + keys), {"::TurnHeads"});
+        if (is_again) costs.add_rows("RoPE, again", 2 * (queries + keys), {"::TurnHeads"});
+    }
+    costs.add_rows("gradients of heads", 2 * (queries + 2 * keys), {"::PutHeads"});
+}
+
+void Attention::make_cache(LayerCache& cache, int64_t capacity, int64_t,
+                           const at::TensorOptions& options) const {
+    cache.keys.keys = at::empty({capacity, heads_.key_heads, heads_.head_dim}, options);
+    cache.keys.values = at::empty_like(cache.keys.keys);
+}
+
+std::set<std::string> Attention::operators(const BlockContext& context, at::ScalarType type,
+                                           at::Device device) const {
+    return engine(context).operators(context.plan_of(mask_), type, device);
+}
+
+bool Attention::can_be_recorded(const BlockContext& context) const {
+    return engine(context).can_be_recorded(context.plan_of(mask_));
 }
 
 }  // namespace ringshard::model

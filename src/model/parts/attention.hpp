@@ -3,8 +3,6 @@
 #include <optional>
 #include <vector>
 
-#include "../block_context.hpp"
-#include "../saved.hpp"
 #include "mixer.hpp"
 #include "norm.hpp"
 #include "projection.hpp"
@@ -15,35 +13,36 @@ namespace ringshard::model {
 // Causal attention within documents, between two projections.
 class Attention : public Mixer {
 public:
-    Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block);
+    Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
+              const AttentionSpec& spec);
 
-    bool is_projected(const Saved& saved) const override { return saved[qkv_].defined(); }
-    // Makes queries, keys and values of x [t, w]: normed by heads, turned to their positions.
-    void project(const BlockContext& context, const shard::UnitTensors& weights,
-                 const at::Tensor& x, Saved& saved) const override;
-    void mix(const BlockContext& context, const shard::UnitTensors& weights,
-             Saved& saved) const override;
-    at::Tensor output(const BlockContext& context, const shard::UnitTensors& weights,
-                      const Saved& saved, const at::Tensor& addend) const override;
-    at::Tensor output_backward(const BlockContext& context, const shard::UnitTensors& weights,
-                               const shard::UnitTensors& gradients, const at::Tensor& dy,
-                               const Saved& saved) const override;
-    at::Tensor project_backward(const BlockContext& context, const shard::UnitTensors& weights,
-                                const shard::UnitTensors& gradients, const at::Tensor& d_rows,
-                                const at::Tensor& x) const override;
-    bool adds_gradients_last() const override;
-    void add_project_gradients(const BlockContext& context, const shard::UnitTensors& weights,
-                               const shard::UnitTensors& gradients, const at::Tensor& d_rows,
-                               const at::Tensor& x) const override;
-    std::vector<ProductUse> products(config::ActivationPolicy policy,
-                                     bool keeps_output) const override;
-    std::map<attention::Mask, Operations::OfPair> pairs(
-        config::ActivationPolicy policy) const override;
+    const Projection* first_product() const override { return &qkv_projection_; }
+    const Projection* last_product() const override { return &out_; }
     std::vector<const Projection*> projections() const override {
         return {&qkv_projection_, &out_};
     }
 
+    bool is_projected(const Saved& saved) const override { return saved.has(qkv_); }
+    // Makes queries, keys and values of x [t, w]: normed by heads, turned to their positions.
+    void project(const Pass& pass, const at::Tensor& x) const override;
+    void mix(const Pass& pass) const override;
+    at::Tensor mixed(const Pass& pass) const override;
+    void backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const override;
+
+    void add_costs(StageCosts& costs, bool makes_output_again) const override;
+    bool is_projected_again(config::ActivationPolicy policy) const override {
+        return !qkv_.is_kept(policy);
+    }
+    void make_cache(LayerCache& cache, int64_t capacity, int64_t texts,
+                    const at::TensorOptions& options) const override;
+    std::set<std::string> operators(const BlockContext& context, at::ScalarType type,
+                                    at::Device device) const override;
+    bool can_be_recorded(const BlockContext& context) const override;
+
 private:
+    attention::SequenceAttention engine(const BlockContext& context) const;
+    // Returns the gradient of the projected rows, from that of the output.
+    at::Tensor rows_gradient(const BackwardPass& pass, at::Tensor dy) const;
     // Takes the gates out of projected rows, and puts their gradient back.
     at::Tensor split_gates(const at::Tensor& rows, Saved& saved) const;
     at::Tensor with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const;
@@ -51,8 +50,6 @@ private:
     at::Tensor sinks_of(const shard::UnitTensors& tensors) const {
         return sinks_ ? tensors[*sinks_] : at::Tensor();
     }
-    // Returns the input of the output's projection.
-    at::Tensor gated(const Saved& saved) const;
     // Moves queries, keys and values from the places in which the projection has them to one after
     // the other, and gradients back.
     at::Tensor deal(const at::Tensor& projected) const;
@@ -82,6 +79,7 @@ private:
     bool norms_rotated_heads_;
     std::optional<size_t> rope_;
     bool is_gated_;
+    ops::ScoreForm scores_;
     std::optional<shard::ParameterId> sinks_;
     SavedSlot qkv_;   // [t, qkv_width]
     SavedSlot seen_;  // [t, h d], the attention's result

@@ -6,15 +6,14 @@
 namespace ringshard::model {
 
 using attention::DeltaSizes;
-using config::ActivationPolicy;
 using shard::InitialValues;
 
 namespace {
 
 constexpr int64_t taps = attention::rows_before + 1;  // of the convolution
 
-ProjectionSpec in_projection(const BlockSpec& block) {
-    const auto& [sizes, is_grouped] = *block.delta_net;
+ProjectionSpec in_projection(const BlockSpec& block, const DeltaNetSpec& net) {
+    const auto& [sizes, is_grouped] = net;
     const int64_t heads = sizes.value_heads;
     ProjectionSpec spec{.layers = {{"linear_attn.in_proj_qkv", sizes.convolved()},
                                    {"linear_attn.in_proj_b", heads},
@@ -71,11 +70,13 @@ at::Tensor as_heads(const at::Tensor& rows, int64_t width) { return rows.reshape
 
 }  // namespace
 
-DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block)
-    : sizes_(block.delta_net->sizes),
+DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
+                   const DeltaNetSpec& spec)
+    : StateMixer(saved, spec.sizes),
+      sizes_(spec.sizes),
       epsilon_(block.norm.epsilon),
-      is_grouped_(block.delta_net->is_grouped),
-      in_(unit, in_projection(block)),
+      is_grouped_(spec.is_grouped),
+      in_(unit, in_projection(block, spec)),
       conv_(unit.add({{{"linear_attn.conv1d.weight", {sizes_.convolved(), 1, taps}}}})),
       bias_(unit.add({{{"linear_attn.dt_bias", {sizes_.value_heads}}}, InitialValues::ones})),
       log_rate_(unit.add({.tensors = {{"linear_attn.A_log", {sizes_.value_heads}}},
@@ -85,10 +86,9 @@ DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec&
       out_(unit, {.layers = {{"linear_attn.out_proj", block.width}},
                   .in = sizes_.values(),
                   .adapters = block.adapters,
-                  .joint = block.joint}),
-      path_(saved, sizes_) {}
+                  .joint = block.joint}) {}
 
-at::Tensor DeltaNet::mixed(const at::Tensor& rows) const {
+at::Tensor DeltaNet::columns(const at::Tensor& rows) const {
     return rows.narrow(1, 0, sizes_.columns());
 }
 
@@ -104,57 +104,42 @@ ops::GatedNorm DeltaNet::norm(const shard::UnitTensors& weights) const {
     return {weights[norm_], epsilon_};
 }
 
-at::Tensor DeltaNet::normed(const shard::UnitTensors& weights, const Saved& saved) const {
-    const at::Tensor& read = path_.read(saved);
+void DeltaNet::project(const Pass& pass, const at::Tensor& x) const {
+    const at::Tensor rows = in_.forward(pass.context.projections, pass.weights, x);
+    path_.rows(pass.saved) = is_grouped_ ? ungroup(rows, sizes_) : rows;
+}
+
+void DeltaNet::mix(const Pass& pass) const {
+    path_.mix(pass, columns(path_.rows(pass.saved)), weights_of(pass.weights));
+}
+
+at::Tensor DeltaNet::mixed(const Pass& pass) const {
+    const at::Tensor& read = path_.read(pass.saved);
     return ops::gated_norm(as_heads(read, sizes_.value_dim),
-                           as_heads(gates(path_.rows(saved)), sizes_.value_dim), norm(weights))
+                           as_heads(gates(path_.rows(pass.saved)), sizes_.value_dim),
+                           norm(pass.weights))
         .view(read.sizes());
 }
 
-void DeltaNet::project(const BlockContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x, Saved& saved) const {
-    const at::Tensor rows = in_.forward(context.projections(), weights, x);
-    path_.rows(saved) = is_grouped_ ? ungroup(rows, sizes_) : rows;
-}
-
-void DeltaNet::mix(const BlockContext& context, const shard::UnitTensors& weights,
-                   Saved& saved) const {
-    path_.mix(context, mixed(path_.rows(saved)), weights_of(weights), saved);
-}
-
-at::Tensor DeltaNet::output(const BlockContext& context, const shard::UnitTensors& weights,
-                            const Saved& saved, const at::Tensor& addend) const {
-    return out_.forward(context.projections(), weights, normed(weights, saved), addend);
-}
-
-at::Tensor DeltaNet::output_backward(const BlockContext& context, const shard::UnitTensors& weights,
-                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                     const Saved& saved) const {
-    const at::Tensor& rows = path_.rows(saved);
+at::Tensor DeltaNet::rows_gradient(const BackwardPass& pass, at::Tensor dy) const {
+    const at::Tensor& rows = path_.rows(pass.saved);
+    const at::Tensor& read = path_.read(pass.saved);
     const at::Tensor d_normed =
-        out_.backward(context.projections(), weights, gradients, dy, normed(weights, saved));
-    const at::Tensor heads = as_heads(path_.read(saved), sizes_.value_dim);
+        out_.backward(pass.context.projections, pass.weights, pass.gradients, dy, mixed(pass));
+    dy.reset();
+    const at::Tensor heads = as_heads(read, sizes_.value_dim);
     const at::Tensor d_gates = at::empty_like(heads);
-    const at::Tensor d_read = ops::gated_norm_backward(d_normed.view(heads.sizes()), heads,
-                                                       as_heads(gates(rows), sizes_.value_dim),
-                                                       norm(weights), d_gates, gradients[norm_]);
-    const at::Tensor d_mixed = path_.backward(context, mixed(rows), weights_of(weights),
-                                              weights_of(gradients), d_read, saved);
-    at::Tensor d_rows = at::cat({d_mixed, d_gates.view(path_.read(saved).sizes())}, 1);
+    const at::Tensor d_read = ops::gated_norm_backward(
+        d_normed.view(heads.sizes()), heads, as_heads(gates(rows), sizes_.value_dim),
+        norm(pass.weights), d_gates, pass.gradients[norm_]);
+    const at::Tensor d_columns = path_.backward(pass, columns(rows), weights_of(pass.weights),
+                                                weights_of(pass.gradients), d_read);
+    at::Tensor d_rows = at::cat({d_columns, d_gates.view(read.sizes())}, 1);
     return is_grouped_ ? group(d_rows, sizes_) : d_rows;
 }
 
-at::Tensor DeltaNet::project_backward(const BlockContext& context,
-                                      const shard::UnitTensors& weights,
-                                      const shard::UnitTensors& gradients, const at::Tensor& d_rows,
-                                      const at::Tensor& x) const {
-    return in_.backward(context.projections(), weights, gradients, d_rows, x);
+void DeltaNet::backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const {
+    input.backward(pass, in_, rows_gradient(pass, std::move(dy)));
 }
-
-std::vector<ProductUse> DeltaNet::products(ActivationPolicy policy, bool keeps_output) const {
-    return path_.products(policy, in_, out_, keeps_output);
-}
-
-std::vector<const Projection*> DeltaNet::projections() const { return {&in_, &out_}; }
 
 }  // namespace ringshard::model

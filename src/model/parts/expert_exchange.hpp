@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "mlp_context.hpp"
+#include "../block_context.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/routing.hpp"
 

@@ -38,7 +38,7 @@ std::optional<ExpertAdapter> adapter_of(shard::UnitLayout& unit, const BlockSpec
     const auto found = block.adapters.find(parameter);
     if (found == block.adapters.end()) return std::nullopt;
     return ExpertAdapter(unit, expert_adapter_prefix(block, parameter), found->second,
-                         block.experts->count, shape);
+                         block.experts()->count, shape);
 }
 
 // Returns the matrices as the files have them: [count, out, in], or [count, in, out]. `rows`: of
@@ -67,13 +67,13 @@ at::Tensor of_these(const ExpertMlp::Rows& rows, const at::Tensor& of_all) {
 }
 
 ExpertAdapter::Rows adapted(const ExpertMlp::Rows& rows) {
-    return {rows.context.projections.gemms, rows.weights, rows.counts, rows.first};
+    return {rows.gemms, rows.weights, rows.counts, rows.first};
 }
 
 }  // namespace
 
-ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block)
-    : spec_(block.experts.value()),
+ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const ExpertsSpec& spec)
+    : spec_(spec),
       width_(block.width),
       gate_up_(unit.add(tensors_of(spec_, {spec_.gate, spec_.up}, {spec_.intermediate, width_}))),
       down_(unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate}))),
@@ -118,8 +118,7 @@ void ExpertMlp::activated_backward(const at::Tensor& d_product, const at::Tensor
 }
 
 at::Tensor ExpertMlp::inner(const Rows& rows, const at::Tensor& x) const {
-    const auto& [context, weights, counts, first] = rows;
-    const ops::Gemms& gemms = context.projections.gemms;
+    const auto& [gemms, weights, counts, first] = rows;
     at::Tensor gate_up = ops::grouped_linear(gemms, x, gate_up_of(weights), counts);
     if (gate_up_bias_)
         ops::add_group_biases(gate_up, of_these(rows, weights[*gate_up_bias_]), {}, counts);
@@ -129,8 +128,7 @@ at::Tensor ExpertMlp::inner(const Rows& rows, const at::Tensor& x) const {
 
 at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
                              const at::Tensor& factors) const {
-    const auto& [context, weights, counts, first] = rows;
-    const ops::Gemms& gemms = context.projections.gemms;
+    const auto& [gemms, weights, counts, first] = rows;
     const at::Tensor product = activated(gate_up).mul_(factors);
     at::Tensor y = ops::grouped_linear(gemms, product, down_of(weights), counts);
     if (down_bias_) ops::add_group_biases(y, of_these(rows, weights[*down_bias_]), factors, counts);
@@ -143,8 +141,7 @@ at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
 at::Tensor ExpertMlp::backward_output(const Rows& rows, const shard::UnitTensors& gradients,
                                       const at::Tensor& dy, const at::Tensor& factors,
                                       const at::Tensor& gate_up) const {
-    const auto& [context, weights, counts, first] = rows;
-    const ops::Gemms& gemms = context.projections.gemms;
+    const auto& [gemms, weights, counts, first] = rows;
     const at::Tensor d_product =
         ops::grouped_linear_backward_input(gemms, dy, down_of(weights), counts);
     at::Tensor d_inner;  // of the adapter
@@ -167,8 +164,7 @@ at::Tensor ExpertMlp::backward_output(const Rows& rows, const shard::UnitTensors
 
 ExpertMlp::InputGradient ExpertMlp::backward_inner(const Rows& rows,
                                                    const at::Tensor& d_gate_up) const {
-    const auto& [context, weights, counts, first] = rows;
-    const ops::Gemms& gemms = context.projections.gemms;
+    const auto& [gemms, weights, counts, first] = rows;
     InputGradient made{
         ops::grouped_linear_backward_input(gemms, d_gate_up, gate_up_of(weights), counts)};
     if (gate_up_adapter_)
@@ -179,8 +175,7 @@ ExpertMlp::InputGradient ExpertMlp::backward_inner(const Rows& rows,
 void ExpertMlp::add_inner_gradients(const Rows& rows, const shard::UnitTensors& gradients,
                                     const at::Tensor& d_gate_up, const at::Tensor& d_inner,
                                     const at::Tensor& x) const {
-    const auto& [context, weights, counts, first] = rows;
-    const ops::Gemms& gemms = context.projections.gemms;
+    const auto& [gemms, weights, counts, first] = rows;
     add_gradient(gemms, gradients, gate_up_, d_gate_up, x, counts);
     if (gate_up_bias_)
         ops::add_group_bias_gradient(of_these(rows, gradients[*gate_up_bias_]), d_gate_up, {},

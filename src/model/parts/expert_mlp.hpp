@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "expert_adapter.hpp"
-#include "mlp_context.hpp"
 #include "projection.hpp"
 #include "ringshard/model/block_spec.hpp"
 
@@ -14,10 +13,10 @@ namespace ringshard::model {
 // the row. The weights hold the matrices of those experts that have the rows.
 class ExpertMlp {
 public:
-    ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block);
+    ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const ExpertsSpec& spec);
 
     struct Rows {
-        const MlpContext& context;
+        const ops::Gemms& gemms;
         const shard::UnitTensors& weights;
         const std::vector<int64_t>& counts;  // of each of some experts
         int64_t first = 0;                   // of these experts

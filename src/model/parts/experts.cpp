@@ -11,6 +11,8 @@
 
 namespace ringshard::model {
 
+using config::ActivationPolicy;
+
 namespace {
 
 // Declares e_score_correction_bias: it changes the choice of experts, not their weights.
@@ -25,23 +27,25 @@ std::optional<shard::ParameterId> correction_of(shard::UnitLayout& unit, const E
                      .is_bias = true});
 }
 
-// Ernie's routers, whose corrections are a row, are in fp32 everywhere, as transformers keeps them;
-// those of GLM-4.5 multiply in fp32 with weights of the compute type.
+// Routers whose corrections are a row are in fp32 everywhere; others that multiply in fp32 do so
+// with weights of the compute type.
 shard::Form form_of_router(const ExpertsSpec& spec) {
     return spec.routes_in_fp32 && spec.correction_is_row ? shard::Form::wide : shard::Form::numbers;
 }
 
-std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& block) {
-    if (block.experts->shared_gate.empty()) return std::nullopt;
-    return Projection(unit, {.layers = {{block.experts->shared_gate, 1}},
+std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& block,
+                                  const ExpertsSpec& spec) {
+    if (spec.shared_gate.empty()) return std::nullopt;
+    return Projection(unit, {.layers = {{spec.shared_gate, 1}},
                              .in = block.width,
                              .adapters = block.adapters,
                              .joint = block.joint});
 }
 
-std::optional<Mlp> shared_of(shard::UnitLayout& unit, const BlockSpec& block) {
-    if (!block.experts->shared) return std::nullopt;
-    return Mlp(unit, block, *block.experts->shared);
+std::unique_ptr<const Mlp> shared_of(shard::UnitLayout& unit, SavedLayout& slots,
+                                     const BlockSpec& block, const ExpertsSpec& spec) {
+    if (!spec.shared) return nullptr;
+    return std::make_unique<const Mlp>(unit, slots, block, *spec.shared, slots.add_passing());
 }
 
 // The rows of a chunk of tokens [t, w], one for each of their experts.
@@ -50,7 +54,7 @@ at::Tensor take(const at::Tensor& x, const ExpertExchange& exchange, int64_t chu
 }
 
 // The first expert of this rank. counts: of its experts.
-int64_t first_expert(const MlpContext& context, const std::vector<int64_t>& counts) {
+int64_t first_expert(const BlockContext& context, const std::vector<int64_t>& counts) {
     const comm::Communicator* const ranks = context.experts.ranks;
     return ranks == nullptr ? 0 : ranks->rank() * std::ssize(counts);
 }
@@ -104,8 +108,9 @@ private:
 
 }  // namespace
 
-Experts::Experts(shard::UnitLayout& unit, const BlockSpec& block)
-    : spec_(block.experts.value()),
+Experts::Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block,
+                 const ExpertsSpec& spec)
+    : spec_(spec),
       width_(block.width),
       router_(unit, {.layers = {{spec_.router, spec_.count, router_name(spec_)}},
                      .in = width_,
@@ -113,49 +118,66 @@ Experts::Experts(shard::UnitLayout& unit, const BlockSpec& block)
                      .adapters = block.adapters,
                      .form = form_of_router(spec_)}),
       correction_(correction_of(unit, spec_)),
-      experts_(unit, block),
-      shared_(shared_of(unit, block)),
-      shared_gate_(gate_of(unit, block)) {}
+      experts_(unit, block, spec),
+      shared_(shared_of(unit, slots, block, spec)),
+      shared_gate_(gate_of(unit, block, spec)),
+      gate_up_(slots.add(ActivationPolicy::all)),
+      probabilities_(slots.add(ActivationPolicy::all)),
+      chosen_(slots.add(ActivationPolicy::all)),
+      arrivals_(slots.add(ActivationPolicy::all)),
+      shared_gate_rows_(slots.add(ActivationPolicy::all)) {}
 
-at::Tensor Experts::row_weights(const MlpInner& inner, const ops::ExpertRows& rows,
+void Experts::forward(std::span<TokenChunk> chunks, const Pass& all, const LayerInput& input,
+                      const Finish& finish) const {
+    if (!all.context.slices.sets.empty())
+        forward_in_slices(chunks, all, input, finish);
+    else
+        FeedForward::forward(chunks, all, input, finish);
+}
+
+void Experts::backward(std::span<TokenChunk> chunks, const BackwardPass& all,
+                       const LayerInput& input, const Addition& addition) const {
+    if (!all.context.slices.sets.empty())
+        backward_in_slices(chunks, all, input, addition);
+    else
+        FeedForward::backward(chunks, all, input, addition);
+}
+
+at::Tensor Experts::row_weights(const Saved& saved, const ops::ExpertRows& rows,
                                 at::ScalarType type) const {
-    return ops::expert_weights(inner.probabilities, inner.experts, spec_.routing)
+    return ops::expert_weights(saved[probabilities_], saved[chosen_], spec_.routing)
         .flatten()
         .gather(0, rows.choices)
         .unsqueeze(1)
         .to(type);
 }
 
-MlpInner Experts::routed(const MlpContext& context, const shard::UnitTensors& weights,
-                         const at::Tensor& x) const {
-    MlpInner inner;
-    inner.probabilities = ops::router_probabilities(logits(context, weights, x), spec_.routing);
-    inner.experts =
-        ops::choose_experts(inner.probabilities, spec_.per_token, spec_.routing,
-                            correction_ ? weights[*correction_].flatten() : at::Tensor());
-    return inner;
+void Experts::route(const Pass& pass, const at::Tensor& x) const {
+    Saved& saved = pass.saved;
+    saved[probabilities_] = ops::router_probabilities(logits(pass, x), spec_.routing);
+    saved[chosen_] =
+        ops::choose_experts(saved[probabilities_], spec_.per_token, spec_.routing,
+                            correction_ ? pass.weights[*correction_].flatten() : at::Tensor());
 }
 
-void Experts::add_shared(const MlpContext& context, const shard::UnitTensors& weights,
-                         const at::Tensor& x, MlpInner& inner) const {
-    if (shared_) inner.shared = shared_->inner(context, weights, x).gate_up;
-    if (shared_gate_) inner.shared_gate = shared_gate_->forward(context.projections, weights, x);
+void Experts::make_shared(const Pass& pass, const at::Tensor& x) const {
+    if (shared_) shared_->make_inner(pass, x);
+    if (shared_gate_)
+        pass.saved[shared_gate_rows_] =
+            shared_gate_->forward(pass.context.projections, pass.weights, x);
 }
 
-MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& weights,
-                        const at::Tensor& x) const {
-    MlpInner inner = routed(context, weights, x);
-    add_shared(context, weights, x, inner);
-    return inner;
+void Experts::make_inner(const Pass& pass, const at::Tensor& x) const {
+    route(pass, x);
+    make_shared(pass, x);
 }
 
-MlpOutput Experts::forward(const MlpContext& context, const shard::UnitTensors& weights,
-                           const at::Tensor& x, const at::Tensor& addend,
-                           const at::Tensor& into) const {
-    MlpInner inner = routed(context, weights, x);
-    const ExpertExchange exchange(context.experts, inner.experts, spec_, {});
-    inner.arrivals = exchange.arrivals();
-    const at::Tensor factors = row_weights(inner, exchange.rows(), x.scalar_type());
+at::Tensor Experts::make_rows(const Pass& pass, const at::Tensor& x) const {
+    const auto& [context, weights, saved] = pass;
+    route(pass, x);
+    const ExpertExchange exchange(context.experts, saved[chosen_], spec_, {});
+    saved[arrivals_] = exchange.arrivals();
+    const at::Tensor factors = row_weights(saved, exchange.rows(), x.scalar_type());
     const auto send = [&](int64_t chunk) {
         Arriving sent;
         sent.x = exchange.send_to_experts(chunk, take(x, exchange, chunk));
@@ -163,81 +185,84 @@ MlpOutput Experts::forward(const MlpContext& context, const shard::UnitTensors& 
         return sent;
     };
     Arriving arriving = send(0);
-    add_shared(context, weights, x, inner);
+    make_shared(pass, x);
     Returning returning(exchange);
     for (int64_t chunk = 0; chunk < exchange.chunks(); ++chunk) {
         Arriving here = std::move(arriving);
         if (chunk + 1 < exchange.chunks()) arriving = send(chunk + 1);
         const std::vector<int64_t>& counts = exchange.counts(chunk);
-        const ExpertMlp::Rows rows{context, weights, counts, first_expert(context, counts)};
+        const ExpertMlp::Rows rows{context.projections.gemms, weights, counts,
+                                   first_expert(context, counts)};
         const at::Tensor gate_up = experts_.inner(rows, exchange.receive(chunk, std::move(here.x)));
-        if (context.keeps_inner) keep(exchange, chunk, gate_up, inner.gate_up);
+        if (gate_up_.is_kept(context.policy)) keep(exchange, chunk, gate_up, saved[gate_up_]);
         const at::Tensor of_rows = exchange.receive(chunk, std::move(here.factors));
         returning.send(chunk, experts_.output(rows, gate_up, of_rows));
     }
-    const at::Tensor of_shared = shared_output(context, weights, inner);
+    const at::Tensor of_shared = shared_output(pass);
     at::Tensor output = returning.finish();
-    if (of_shared.defined()) output.add_(of_shared);
-    if (addend.defined()) output = ops::add_into(std::move(output), addend, into);
-    return {std::move(inner), std::move(output)};
+    return shared_ ? output.add_(of_shared) : output;
 }
 
-at::Tensor Experts::logits(const MlpContext& context, const shard::UnitTensors& weights,
-                           const at::Tensor& x) const {
-    if (!spec_.routes_in_fp32) return router_.forward(context.projections.in_bf16(), weights, x);
-    return ops::linear(context.projections.gemms, x.to(at::kFloat),
-                       weights[router_.weight()].to(at::kFloat), {});
+at::Tensor Experts::logits(const Pass& pass, const at::Tensor& x) const {
+    const ProjectionContext& context = pass.context.projections;
+    if (!spec_.routes_in_fp32) return router_.forward(context.in_bf16(), pass.weights, x);
+    return ops::linear(context.gemms, x.to(at::kFloat),
+                       pass.weights[router_.weight()].to(at::kFloat), {});
 }
 
-at::Tensor Experts::router_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                                    const shard::UnitTensors& gradients,
-                                    const at::Tensor& d_weights, const MlpInner& inner,
-                                    const at::Tensor& x) const {
+at::Tensor Experts::router_backward(const BackwardPass& pass, const at::Tensor& d_factors,
+                                    const ops::ExpertRows& rows, const at::Tensor& x) const {
+    const auto& [context, weights, saved] = static_cast<const Pass&>(pass);
+    const at::Tensor d_weights =
+        d_factors.gather(0, rows.places.flatten()).view(rows.places.sizes());
     const at::Tensor d_logits = ops::router_backward(
         {d_weights, context.routers.d_probability, context.routers.num_counted},
-        inner.probabilities, inner.experts, spec_.routing);
+        saved[probabilities_], saved[chosen_], spec_.routing);
     if (!spec_.routes_in_fp32)
-        return router_.backward(context.projections.in_bf16(), weights, gradients,
+        return router_.backward(context.projections.in_bf16(), weights, pass.gradients,
                                 d_logits.to(x.scalar_type()), x);
     const ops::Gemms& gemms = context.projections.gemms;
-    ops::add_weight_gradient(gemms, gradients[router_.weight()], d_logits, x.to(at::kFloat));
+    ops::add_weight_gradient(gemms, pass.gradients[router_.weight()], d_logits, x.to(at::kFloat));
     return ops::linear_backward_input(gemms, d_logits, weights[router_.weight()].to(at::kFloat));
 }
 
-at::Tensor Experts::shared_output(const MlpContext& context, const shard::UnitTensors& weights,
-                                  const MlpInner& inner) const {
+at::Tensor Experts::shared_output(const Pass& pass) const {
     if (!shared_) return {};
-    at::Tensor of_shared = shared_->output(context, weights, {inner.shared});
-    if (shared_gate_) of_shared.mul_(at::sigmoid(inner.shared_gate));
+    at::Tensor of_shared = shared_->make_output(pass);
+    if (shared_gate_) of_shared.mul_(at::sigmoid(pass.saved[shared_gate_rows_]));
     return of_shared;
 }
 
 // With o = sigmoid(gate), the gradient of the gate's product is o (1 - o) (dy . y) of the MLP's
 // result y, and that of y is o dy.
-at::Tensor Experts::shared_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                                    const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                    const MlpInner& inner, const at::Tensor& x) const {
+at::Tensor Experts::shared_backward(const BackwardPass& pass, const at::Tensor& dy,
+                                    const at::Tensor& x) const {
     if (!shared_) return {};
-    if (!shared_gate_) return shared_->backward(context, weights, gradients, dy, {inner.shared}, x);
-    const at::Tensor opened = at::sigmoid(inner.shared_gate.to(at::kFloat));
-    const at::Tensor result = shared_->output(context, weights, {inner.shared});
+    if (!shared_gate_) return shared_->backward_to(pass, dy, x);
+    const at::Tensor opened = at::sigmoid(pass.saved[shared_gate_rows_].to(at::kFloat));
+    const at::Tensor result = shared_->make_output(pass);
     const at::Tensor d_gate = (dy * result).sum(1, true, at::kFloat).mul_(opened).mul_(1 - opened);
-    at::Tensor dx = shared_gate_->backward(context.projections, weights, gradients,
+    at::Tensor dx = shared_gate_->backward(pass.context.projections, pass.weights, pass.gradients,
                                            d_gate.to(x.scalar_type()), x);
-    return dx.add_(shared_->backward(context, weights, gradients, dy * opened.to(dy.scalar_type()),
-                                     {inner.shared}, x));
+    return dx.add_(shared_->backward_to(pass, dy * opened.to(dy.scalar_type()), x));
 }
 
-at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors& weights,
-                             const shard::UnitTensors& gradients, const at::Tensor& dy,
-                             const MlpInner& inner, const at::Tensor& x) const {
-    const ExpertExchange exchange(context.experts, inner.experts, spec_, inner.arrivals);
-    const at::Tensor factors = row_weights(inner, exchange.rows(), x.scalar_type());
+void Experts::chunk_backward(const BackwardPass& pass, const at::Tensor& dy,
+                             const LayerInput& input) const {
+    input.add_gradient(pass, x_gradient(pass, dy, input.again(pass)));
+}
+
+at::Tensor Experts::x_gradient(const BackwardPass& pass, const at::Tensor& dy,
+                               const at::Tensor& x) const {
+    const auto& [context, weights, saved] = static_cast<const Pass&>(pass);
+    const shard::UnitTensors& gradients = pass.gradients;
+    const ExpertExchange exchange(context.experts, saved[chosen_], spec_, saved[arrivals_]);
+    const at::Tensor factors = row_weights(saved, exchange.rows(), x.scalar_type());
     const auto send_x = [&](int64_t chunk) {
         return exchange.send_to_experts(chunk, take(x, exchange, chunk));
     };
     const bool travels = context.experts.ranks != nullptr;  // else x is made later
-    const bool makes_inner = !inner.gate_up.defined();
+    const bool makes_inner = !saved.has(gate_up_);
     const auto send = [&](int64_t chunk) {  // in the order in which the experts need them
         Arriving sent;
         if (travels && makes_inner) sent.x = send_x(chunk);
@@ -247,7 +272,7 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
         return sent;
     };
     Arriving arriving = send(0);
-    const at::Tensor dx_of_shared = shared_backward(context, weights, gradients, dy, inner, x);
+    const at::Tensor dx_of_shared = shared_backward(pass, dy, x);
     std::vector<at::Tensor> d_factors;
     ExpertExchange::Moving moving_factors;
     Returning returning(exchange);
@@ -258,11 +283,12 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
             return exchange.receive(chunk, travels ? std::move(here.x) : send_x(chunk));
         };
         const std::vector<int64_t>& counts = exchange.counts(chunk);
-        const ExpertMlp::Rows rows{context, weights, counts, first_expert(context, counts)};
+        const ExpertMlp::Rows rows{context.projections.gemms, weights, counts,
+                                   first_expert(context, counts)};
         at::Tensor x_rows;
         at::Tensor gate_up;  // that of its gradient after backward_output()
         if (!makes_inner) {
-            gate_up = exchange.of_experts(inner.gate_up, chunk);
+            gate_up = exchange.of_experts(saved[gate_up_], chunk);
         } else {
             x_rows = receive_x();
             gate_up = experts_.inner(rows, x_rows);
@@ -279,28 +305,24 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
         experts_.add_inner_gradients(rows, gradients, gate_up, d_inner, x_rows);
     }
     d_factors.push_back(wait_for(std::move(moving_factors)));
-    const at::Tensor& places = exchange.rows().places;
-    const at::Tensor d_weights =
-        at::cat(d_factors).gather(0, places.flatten()).view(places.sizes());
-    at::Tensor dx_of_router = router_backward(context, weights, gradients, d_weights, inner, x);
+    const at::Tensor dx_of_router = router_backward(pass, at::cat(d_factors), exchange.rows(), x);
     at::Tensor dx = returning.finish();
-    if (dx_of_shared.defined()) dx.add_(dx_of_shared);
+    if (shared_) dx.add_(dx_of_shared);
     return dx.add_(dx_of_router);
 }
 
-void Experts::count_choices(const RouterContext& routers, const MlpInner& inner) const {
-    if (!routers.choices.defined()) return;
-    const int64_t counted = routers.num_counted;
-    const at::Tensor chosen = inner.experts.narrow(0, 0, counted).flatten();
-    routers.choices.scatter_add_(0, chosen, at::ones_like(chosen));
-    if (routers.uncorrected.defined()) {
-        const at::Tensor by_probability =
-            ops::choose_experts(inner.probabilities.narrow(0, 0, counted), spec_.per_token, {})
-                .flatten();
-        routers.uncorrected.scatter_add_(0, by_probability, at::ones_like(by_probability));
+void Experts::end_forward(const Pass& pass, const at::Tensor&) const {
+    const auto& [choices, probabilities, uncorrected, counted, d_probability] =
+        pass.context.routers;
+    if (!choices.defined()) return;
+    const at::Tensor chosen = pass.saved[chosen_].narrow(0, 0, counted).flatten();
+    choices.scatter_add_(0, chosen, at::ones_like(chosen));
+    const at::Tensor here = pass.saved[probabilities_].narrow(0, 0, counted);
+    if (uncorrected.defined()) {
+        const at::Tensor by_probability = ops::choose_experts(here, spec_.per_token, {}).flatten();
+        uncorrected.scatter_add_(0, by_probability, at::ones_like(by_probability));
     }
-    routers.probabilities.add_(
-        inner.probabilities.narrow(0, 0, counted).sum(0, false, at::kDouble));
+    probabilities.add_(here.sum(0, false, at::kDouble));
 }
 
 std::vector<const Projection*> Experts::projections() const {
@@ -310,13 +332,17 @@ std::vector<const Projection*> Experts::projections() const {
     return all;
 }
 
-void Experts::add_products(const MadeAgain& again, std::vector<ProductUse>& products) const {
-    const size_t of_router = products.size();
-    router_.add_products("router", again.inner, products);
-    products[of_router].projection = nullptr;  // it is not counted among those in FP8
-    experts_.add_products(again, products);
-    if (shared_) shared_->add_products("shared.", again, products);
-    if (shared_gate_) shared_gate_->add_products("shared.gate", again.inner, products);
+void Experts::add_costs(StageCosts& costs, const MadeAgain& again) const {
+    const size_t of_router = costs.products.size();
+    router_.add_products("router", again.inner, costs.products);
+    costs.products[of_router].projection = nullptr;  // it is not counted among those in FP8
+    experts_.add_products(again, costs.products);
+    const auto inner = static_cast<double>(spec_.per_token * spec_.intermediate);
+    costs.add_rows("SwiGLU, forward", (again.outer ? 2 : 1) * 3 * inner, {"::SwiGluForward"});
+    costs.add_rows("SwiGLU, backward", 6 * inner, {"::SwiGluBackward"});
+    costs.rows_of_host += passes_of_host * inner;
+    if (shared_) shared_->add_costs(costs, again, "shared.");
+    if (shared_gate_) shared_gate_->add_products("shared.gate", again.inner, costs.products);
 }
 
 std::vector<WeightUse> Experts::other_weights() const {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "expert_exchange.hpp"
 #include "expert_mlp.hpp"
 #include "mlp.hpp"
 #include "ringshard/model/block_spec.hpp"
@@ -20,86 +22,82 @@ struct Slice {
 // up), plus the result of an MLP for all tokens, if the block has one. A rank has all experts of
 // the block, gathered like other weights; or each rank of a group has equally many, in order, and
 // ranks send rows there and back in chunks: one is sent while the experts compute on another. Then
-// forward() and backward() are collective over that group.
-//
-// Or a rank has the experts of one slice of the block at a time: then begin() makes what tokens
-// need before their experts, add_slice() takes them through those of each slice, in order, and
-// finish() adds what comes after.
-class Experts {
+// forward() and backward() are collective over that group. Or a rank gathers the experts in slices:
+// all tokens go through the experts of one slice before it gathers the next.
+class Experts : public FeedForward {
 public:
-    Experts(shard::UnitLayout& unit, const BlockSpec& block);
+    Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block,
+            const ExpertsSpec& spec);
 
-    // Returns everything but gate and up: backward() recomputes these if the forward pass did not
-    // keep them.
-    MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
-                   const at::Tensor& x) const;
-    // addend and into as Projection::forward() has them.
-    MlpOutput forward(const MlpContext& context, const shard::UnitTensors& weights,
-                      const at::Tensor& x, const at::Tensor& addend, const at::Tensor& into) const;
-    // Returns the gradient of x; writes over inner.gate_up, or makes gate and up again.
-    at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
-                        const shard::UnitTensors& gradients, const at::Tensor& dy,
-                        const MlpInner& inner, const at::Tensor& x) const;
+    const Projection* first_product() const override { return nullptr; }
+    const Projection* last_product() const override { return nullptr; }
+    // The linear layers: a router and experts get adapters as parameters alone.
+    std::vector<const Projection*> projections() const override;
+    std::vector<WeightUse> other_weights() const override;
+    bool keeps_inner(config::ActivationPolicy policy) const override {
+        return gate_up_.is_kept(policy);
+    }
+
+    void forward(std::span<TokenChunk> chunks, const Pass& all, const LayerInput& input,
+                 const Finish& finish) const override;
+    void backward(std::span<TokenChunk> chunks, const BackwardPass& all, const LayerInput& input,
+                  const Addition& addition) const override;
+    // The router is inner.
+    void add_costs(StageCosts& costs, const MadeAgain& again) const override;
+
+protected:
+    bool has_inner(const Saved& saved) const override { return saved.has(probabilities_); }
+    // Makes all but gate and up: a backward pass makes these if nothing kept them.
+    void make_inner(const Pass& pass, const at::Tensor& x) const override;
+    at::Tensor make_rows(const Pass& pass, const at::Tensor& x) const override;
+    // Adds the choices and probabilities of tokens to those of the pass.
+    void end_forward(const Pass& pass, const at::Tensor& rows) const override;
+    void chunk_backward(const BackwardPass& pass, const at::Tensor& dy,
+                        const LayerInput& input) const override;
+
+private:
     // Some tokens between the slices.
     struct Sliced {
         at::Tensor x;
-        MlpInner inner;
         ops::ExpertRows rows;
         at::Tensor factors;      // of the rows [n, 1]
         at::Tensor sums;         // [t, w] fp32: the results so far, or the gradients of x
         at::Tensor dy{};         // in a backward pass
         at::Tensor d_factors{};  // [n] fp32
     };
-    Sliced begin(const MlpContext& context, const shard::UnitTensors& weights,
-                 const at::Tensor& x) const;
-    // Goes on from a forward pass.
-    Sliced begin(const at::Tensor& x, MlpInner inner) const;
-    // The weights, and gradients, of the block, with the experts of the slice alone.
-    void add_slice(const MlpContext& context, const shard::UnitTensors& weights, const Slice& slice,
+    void forward_in_slices(std::span<TokenChunk> chunks, const Pass& all, const LayerInput& input,
+                           const Finish& finish) const;
+    void backward_in_slices(std::span<TokenChunk> chunks, const BackwardPass& all,
+                            const LayerInput& input, const Addition& addition) const;
+    Sliced begin_slices(const Pass& pass, at::Tensor x) const;
+    void add_slice(const Pass& pass, const shard::UnitTensors& of_slice, const Slice& slice,
                    Sliced& tokens) const;
-    // Returns [t, w]. addend and into as Projection::forward() has them.
-    at::Tensor finish(const MlpContext& context, const shard::UnitTensors& weights, Sliced& tokens,
-                      const at::Tensor& addend, const at::Tensor& into) const;
-    void begin_backward(Sliced& tokens, const at::Tensor& dy) const;
-    void slice_backward(const MlpContext& context, const shard::UnitTensors& weights,
+    at::Tensor finish_slices(const Pass& pass, Sliced& tokens) const;
+    void slice_backward(const Pass& pass, const shard::UnitTensors& of_slice,
                         const shard::UnitTensors& gradients, const Slice& slice,
                         Sliced& tokens) const;
     // Returns the gradient of x.
-    at::Tensor finish_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                               const shard::UnitTensors& gradients, Sliced& tokens) const;
+    at::Tensor finish_backward(const BackwardPass& pass, Sliced& tokens) const;
 
-    // Adds the choices and probabilities of tokens to those of the pass.
-    void count_choices(const RouterContext& routers, const MlpInner& inner) const;
-
-    // As Mlp has it; the router is inner.
-    void add_products(const MadeAgain& again, std::vector<ProductUse>& products) const;
-    // The linear layers: a router and experts get adapters as parameters alone.
-    std::vector<const Projection*> projections() const;
-    std::vector<WeightUse> other_weights() const;
-
-private:
-    // Returns the probabilities and the chosen experts.
-    MlpInner routed(const MlpContext& context, const shard::UnitTensors& weights,
-                    const at::Tensor& x) const;
-    // Adds gate and up of the MLP beside the experts, if there is one.
-    void add_shared(const MlpContext& context, const shard::UnitTensors& weights,
-                    const at::Tensor& x, MlpInner& inner) const;
-    // Returns the result of the MLP beside the experts [t, w]; undefined: there is none.
-    at::Tensor shared_output(const MlpContext& context, const shard::UnitTensors& weights,
-                             const MlpInner& inner) const;
+    // Sends rows to their experts and back, and returns the gradient of x.
+    at::Tensor x_gradient(const BackwardPass& pass, const at::Tensor& dy,
+                          const at::Tensor& x) const;
+    // Makes the probabilities and the chosen experts.
+    void route(const Pass& pass, const at::Tensor& x) const;
+    // Makes gate and up of the MLP beside the experts, if there is one.
+    void make_shared(const Pass& pass, const at::Tensor& x) const;
+    // Returns the result of the MLP beside the experts, if there is one [t, w].
+    at::Tensor shared_output(const Pass& pass) const;
     // Returns the part of the gradient of x that comes from that MLP.
-    at::Tensor shared_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                               const shard::UnitTensors& gradients, const at::Tensor& dy,
-                               const MlpInner& inner, const at::Tensor& x) const;
+    at::Tensor shared_backward(const BackwardPass& pass, const at::Tensor& dy,
+                               const at::Tensor& x) const;
     // Returns [t, e].
-    at::Tensor logits(const MlpContext& context, const shard::UnitTensors& weights,
-                      const at::Tensor& x) const;
-    // Returns the part of the gradient of x that goes through the router. d_weights [t, k] fp32.
-    at::Tensor router_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                               const shard::UnitTensors& gradients, const at::Tensor& d_weights,
-                               const MlpInner& inner, const at::Tensor& x) const;
+    at::Tensor logits(const Pass& pass, const at::Tensor& x) const;
+    // Returns the part of the gradient of x that goes through the router. d_factors: of the rows.
+    at::Tensor router_backward(const BackwardPass& pass, const at::Tensor& d_factors,
+                               const ops::ExpertRows& rows, const at::Tensor& x) const;
     // The weight of each row of this rank's tokens [n, 1].
-    at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows,
+    at::Tensor row_weights(const Saved& saved, const ops::ExpertRows& rows,
                            at::ScalarType type) const;
 
     ExpertsSpec spec_;
@@ -107,8 +105,14 @@ private:
     Projection router_;
     std::optional<shard::ParameterId> correction_;  // of the probabilities
     ExpertMlp experts_;
-    std::optional<Mlp> shared_;
+    std::unique_ptr<const Mlp> shared_;
     std::optional<Projection> shared_gate_;
+    // [m, 2i]: the rows of the experts of this rank, chunk by chunk, expert by expert.
+    SavedSlot gate_up_;
+    SavedSlot probabilities_;     // [t, e] fp32
+    SavedSlot chosen_;            // [t, k] int64
+    SavedSlot arrivals_;          // ExpertExchange's
+    SavedSlot shared_gate_rows_;  // [t, 1], before its sigmoid
 };
 
 }  // namespace ringshard::model

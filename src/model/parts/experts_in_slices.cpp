@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "experts.hpp"
+#include "ringshard/base/error.hpp"
 #include "ringshard/ops/expert_sums.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/routing.hpp"
@@ -10,6 +11,8 @@
 // Experts that a rank gathers in slices. Every row has the numbers that it has where all experts
 // are there at once, and a token adds them up in the same order.
 namespace ringshard::model {
+
+using shard::UnitTensors;
 
 namespace {
 
@@ -32,64 +35,119 @@ SliceRows rows_of(const ops::ExpertRows& rows, const Slice& slice) {
             {begin, begin + experts}};
 }
 
+// Calls `work` with each slice and the tensors of the block and this slice, which are gathered.
+template <class Work>
+void for_slices(const Pass& all, Work work) {
+    const ExpertSlices& slices = all.context.slices;
+    const int64_t count = std::ssize(slices.sets);
+    for (int64_t number = 0; number < count; ++number) {
+        const UnitSet& set = slices.sets[static_cast<size_t>(number)];
+        work(Slice{number, count}, set, all.weights.joined(set.weights()));
+        set.release(slices.next_use);
+    }
+}
+
 }  // namespace
 
-Experts::Sliced Experts::begin(const MlpContext& context, const shard::UnitTensors& weights,
-                               const at::Tensor& x) const {
-    return begin(x, routed(context, weights, x));
+void Experts::forward_in_slices(std::span<TokenChunk> chunks, const Pass& all,
+                                const LayerInput& input, const Finish& finish) const {
+    std::vector<Sliced> tokens;
+    for (TokenChunk& chunk : chunks) {
+        const Pass pass = chunk.part_of(all);
+        at::Tensor x = input.forward(pass);
+        route(pass, x);
+        tokens.push_back(begin_slices(pass, std::move(x)));
+    }
+    for_slices(all, [&](const Slice& slice, const UnitSet&, const UnitTensors& of_slice) {
+        for (size_t i = 0; i < chunks.size(); ++i)
+            add_slice(chunks[i].part_of(all), of_slice, slice, tokens[i]);
+    });
+    for (size_t i = 0; i < chunks.size(); ++i) {
+        const Pass pass = chunks[i].part_of(all);
+        at::Tensor output = finish_slices(pass, tokens[i]);
+        end_forward(pass, output);
+        tokens[i] = {};
+        finish(chunks[i], std::move(output));
+    }
 }
 
-Experts::Sliced Experts::begin(const at::Tensor& x, MlpInner inner) const {
-    ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count, spec_.planned_experts);
-    at::Tensor factors = row_weights(inner, rows, x.scalar_type());
-    return {x, std::move(inner), std::move(rows), std::move(factors), ops::no_sums_of_experts(x)};
+void Experts::backward_in_slices(std::span<TokenChunk> chunks, const BackwardPass& all,
+                                 const LayerInput& input, const Addition& addition) const {
+    RINGSHARD_CHECK(!addition.output().reads_rows(), "no norm is behind experts in slices");
+    std::vector<Sliced> tokens;
+    for (TokenChunk& chunk : chunks) {
+        const BackwardPass pass = chunk.part_of(all);
+        const bool is_kept = has_inner(pass.saved);
+        at::Tensor x = is_kept ? input.again(pass) : input.forward(pass);
+        if (!is_kept) route(pass, x);
+        Sliced& of_chunk = tokens.emplace_back(begin_slices(pass, std::move(x)));
+        of_chunk.dy = addition.backward(pass);
+        of_chunk.d_factors =
+            at::empty({of_chunk.rows.tokens.size(0)}, of_chunk.dy.options().dtype(at::kFloat));
+    }
+    for_slices(all, [&](const Slice& slice, const UnitSet& set, const UnitTensors& of_slice) {
+        const UnitTensors sums = all.gradients.joined(set.gradients());
+        for (size_t i = 0; i < chunks.size(); ++i)
+            slice_backward(chunks[i].part_of(all), of_slice, sums, slice, tokens[i]);
+        set.reduce();
+    });
+    for (size_t i = 0; i < chunks.size(); ++i) {
+        const BackwardPass pass = chunks[i].part_of(all);
+        const at::Tensor dx = finish_backward(pass, tokens[i]);
+        tokens[i] = {};
+        input.add_gradient(pass, dx);
+    }
 }
 
-void Experts::add_slice(const MlpContext& context, const shard::UnitTensors& weights,
-                        const Slice& slice, Sliced& tokens) const {
-    at::Tensor& all = tokens.inner.gate_up;
-    if (context.keeps_inner && !all.defined())
+Experts::Sliced Experts::begin_slices(const Pass& pass, at::Tensor x) const {
+    ops::ExpertRows rows =
+        ops::rows_by_expert(pass.saved[chosen_], spec_.count, spec_.planned_experts);
+    at::Tensor factors = row_weights(pass.saved, rows, x.scalar_type());
+    at::Tensor sums = ops::no_sums_of_experts(x);
+    return {std::move(x), std::move(rows), std::move(factors), std::move(sums)};
+}
+
+void Experts::add_slice(const Pass& pass, const UnitTensors& of_slice, const Slice& slice,
+                        Sliced& tokens) const {
+    at::Tensor& all = pass.saved[gate_up_];
+    const bool is_kept = gate_up_.is_kept(pass.context.policy);
+    if (is_kept && slice.number == 0)
         all = at::empty({tokens.rows.tokens.size(0), 2 * spec_.intermediate}, tokens.x.options());
     const SliceRows here = rows_of(tokens.rows, slice);
     if (here.count == 0) return;
-    const ExpertMlp::Rows rows{context, weights, here.counts, here.first_expert};
+    const ExpertMlp::Rows rows{pass.context.projections.gemms, of_slice, here.counts,
+                               here.first_expert};
     const at::Tensor of_rows = here.of(tokens.rows.tokens);
     const at::Tensor gate_up = experts_.inner(rows, ops::take_rows(tokens.x, of_rows));
-    if (context.keeps_inner) here.of(all).copy_(gate_up);
+    if (is_kept) here.of(all).copy_(gate_up);
     ops::add_rows_of_experts(tokens.sums, experts_.output(rows, gate_up, here.of(tokens.factors)),
                              of_rows, here.counts);
 }
 
-at::Tensor Experts::finish(const MlpContext& context, const shard::UnitTensors& weights,
-                           Sliced& tokens, const at::Tensor& addend, const at::Tensor& into) const {
+at::Tensor Experts::finish_slices(const Pass& pass, Sliced& tokens) const {
     at::Tensor output = tokens.sums.to(tokens.x.scalar_type());
     tokens.sums.reset();
-    add_shared(context, weights, tokens.x, tokens.inner);
-    const at::Tensor of_shared = shared_output(context, weights, tokens.inner);
-    if (of_shared.defined()) output.add_(of_shared);
-    return addend.defined() ? ops::add_into(std::move(output), addend, into) : output;
+    make_shared(pass, tokens.x);
+    const at::Tensor of_shared = shared_output(pass);
+    return shared_ ? output.add_(of_shared) : output;
 }
 
-void Experts::begin_backward(Sliced& tokens, const at::Tensor& dy) const {
-    tokens.dy = dy;
-    tokens.d_factors = at::empty({tokens.rows.tokens.size(0)}, dy.options().dtype(at::kFloat));
-}
-
-void Experts::slice_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                             const shard::UnitTensors& gradients, const Slice& slice,
+void Experts::slice_backward(const Pass& pass, const UnitTensors& of_slice,
+                             const UnitTensors& gradients, const Slice& slice,
                              Sliced& tokens) const {
     const SliceRows here = rows_of(tokens.rows, slice);
     if (here.count == 0) return;
-    const ExpertMlp::Rows rows{context, weights, here.counts, here.first_expert};
+    const ExpertMlp::Rows rows{pass.context.projections.gemms, of_slice, here.counts,
+                               here.first_expert};
     const at::Tensor of_rows = here.of(tokens.rows.tokens);
-    const bool makes_inner = !tokens.inner.gate_up.defined();
+    const bool makes_inner = !pass.saved.has(gate_up_);
     at::Tensor x_rows;
     at::Tensor gate_up;  // that of its gradient after backward_output()
     if (makes_inner) {
         x_rows = ops::take_rows(tokens.x, of_rows);
         gate_up = experts_.inner(rows, x_rows);
     } else {
-        gate_up = here.of(tokens.inner.gate_up);
+        gate_up = here.of(pass.saved[gate_up_]);
     }
     at::Tensor dy_rows = ops::take_rows(tokens.dy, of_rows);
     here.of(tokens.d_factors)
@@ -103,19 +161,13 @@ void Experts::slice_backward(const MlpContext& context, const shard::UnitTensors
     experts_.add_inner_gradients(rows, gradients, gate_up, d_inner, x_rows);
 }
 
-at::Tensor Experts::finish_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                                    const shard::UnitTensors& gradients, Sliced& tokens) const {
-    MlpInner& inner = tokens.inner;
-    if (shared_ && !inner.shared.defined()) add_shared(context, weights, tokens.x, inner);
-    const at::Tensor dx_of_shared =
-        shared_backward(context, weights, gradients, tokens.dy, inner, tokens.x);
-    const at::Tensor& places = tokens.rows.places;
-    const at::Tensor d_weights = tokens.d_factors.gather(0, places.flatten()).view(places.sizes());
-    const at::Tensor dx_of_router =
-        router_backward(context, weights, gradients, d_weights, inner, tokens.x);
+at::Tensor Experts::finish_backward(const BackwardPass& pass, Sliced& tokens) const {
+    if (shared_ && !shared_->has_inner(pass.saved)) make_shared(pass, tokens.x);
+    const at::Tensor dx_of_shared = shared_backward(pass, tokens.dy, tokens.x);
+    const at::Tensor dx_of_router = router_backward(pass, tokens.d_factors, tokens.rows, tokens.x);
     at::Tensor dx = tokens.sums.to(tokens.x.scalar_type());
     tokens.sums.reset();
-    if (dx_of_shared.defined()) dx.add_(dx_of_shared);
+    if (shared_) dx.add_(dx_of_shared);
     return dx.add_(dx_of_router);
 }
 

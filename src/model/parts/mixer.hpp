@@ -2,62 +2,45 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
-#include "../block_context.hpp"
-#include "../saved.hpp"
-#include "projection.hpp"
+#include "layer_input.hpp"
+#include "part.hpp"
+#include "stage_costs.hpp"
 
 namespace ringshard::model {
 
-// The part of a block in which tokens see others, between two projections. Its forward pass is
-// project(), mix(), output(), its backward pass output_backward(), project_backward(): the block
-// drops and makes again what it keeps between them.
-class Mixer {
+// The part of a layer in which tokens see others. It makes what brings it the tokens of other ranks
+// from the group that shares the sequence.
+class Mixer : public Part {
 public:
-    virtual ~Mixer() = default;
-
     virtual bool is_projected(const Saved& saved) const = 0;
     // Makes of x [t, w] what mix() needs: of attention, queries, keys and values.
-    virtual void project(const BlockContext& context, const shard::UnitTensors& weights,
-                         const at::Tensor& x, Saved& saved) const = 0;
+    virtual void project(const Pass& pass, const at::Tensor& x) const = 0;
     // Does nothing where its result was kept. Collective over the sequence group.
-    virtual void mix(const BlockContext& context, const shard::UnitTensors& weights,
-                     Saved& saved) const = 0;
-    // Returns [t, w]. addend [t, w], or undefined: is added to it.
-    virtual at::Tensor output(const BlockContext& context, const shard::UnitTensors& weights,
-                              const Saved& saved, const at::Tensor& addend) const = 0;
+    virtual void mix(const Pass& pass) const = 0;
+    // Returns the rows of the last product.
+    virtual at::Tensor mixed(const Pass& pass) const = 0;
 
-    // Returns the gradient of the rows as they were projected. Collective over the sequence group.
-    virtual at::Tensor output_backward(const BlockContext& context,
-                                       const shard::UnitTensors& weights,
-                                       const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                       const Saved& saved) const = 0;
-    // Returns the gradient of x. x may be undefined if the mixer adds gradients last: then it is
-    // left to add_project_gradients() to add those of the weights.
-    virtual at::Tensor project_backward(const BlockContext& context,
-                                        const shard::UnitTensors& weights,
-                                        const shard::UnitTensors& gradients,
-                                        const at::Tensor& d_rows, const at::Tensor& x) const = 0;
-    virtual bool adds_gradients_last() const { return false; }
-    virtual void add_project_gradients(const BlockContext&, const shard::UnitTensors&,
-                                       const shard::UnitTensors&, const at::Tensor&,
-                                       const at::Tensor&) const {}
+    // From the gradient of the output. Collective over the sequence group.
+    virtual void backward(const BackwardPass& pass, at::Tensor dy,
+                          const LayerInput& input) const = 0;
 
-    // `keeps_output`: the block keeps what it makes of output().
-    virtual std::vector<ProductUse> products(config::ActivationPolicy policy,
-                                             bool keeps_output) const = 0;
-    // Returns the operations for a query and a key that it sees, of the passes forward.
-    virtual std::map<attention::Mask, Operations::OfPair> pairs(config::ActivationPolicy) const {
+    // makes_output_again: the backward pass needs the output, which was not kept.
+    virtual void add_costs(StageCosts& costs, bool makes_output_again) const = 0;
+    virtual bool is_projected_again(config::ActivationPolicy policy) const = 0;
+
+    // Makes its part of the cache of a block, for so many tokens of so many texts.
+    virtual void make_cache(LayerCache& cache, int64_t capacity, int64_t texts,
+                            const at::TensorOptions& options) const = 0;
+    // Returns the GPU's operators that it uses for a batch.
+    virtual std::set<std::string> operators(const BlockContext&, at::ScalarType, at::Device) const {
         return {};
     }
-    virtual std::vector<const Projection*> projections() const = 0;
-
-protected:
-    Mixer() = default;
-    Mixer(const Mixer&) = delete;
-    Mixer& operator=(const Mixer&) = delete;
+    // Returns true if its work on a batch of this shape is the same every time.
+    virtual bool can_be_recorded(const BlockContext& context) const = 0;
 };
 
 }  // namespace ringshard::model

@@ -25,15 +25,19 @@ shard::ParameterGroup scalar(const char* name, shard::InitialValues initial) {
 
 }  // namespace
 
-Mlp::Mlp(shard::UnitLayout& unit, const BlockSpec& block, const MlpSpec& spec)
+Mlp::Mlp(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block, const MlpSpec& spec,
+         const SavedSlot& product)
     : activation_(spec.activation),
       is_gated_(spec.is_gated),
-      gate_up_(unit, gate_up_of(block, spec)),
+      intermediate_(static_cast<double>(spec.intermediate)),
+      gate_up_projection_(unit, gate_up_of(block, spec)),
       down_(unit, {.layers = {{spec.down, block.width}},
                    .in = spec.intermediate,
                    .has_bias = spec.has_bias,
                    .adapters = block.adapters,
-                   .joint = block.joint}) {
+                   .joint = block.joint}),
+      gate_up_(slots.add(config::ActivationPolicy::all)),
+      product_(product) {
     if (!spec.has_xielu) return;
     alpha_p_ = unit.add(scalar("mlp.act_fn.alpha_p", shard::InitialValues::softplus_0_8));
     alpha_n_ = unit.add(scalar("mlp.act_fn.alpha_n", shard::InitialValues::softplus_0_3));
@@ -48,48 +52,48 @@ at::Tensor Mlp::activated(const shard::UnitTensors& weights, const at::Tensor& i
     return ops::activate(activation_, is_gated_, inner);
 }
 
-void Mlp::activated_backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
-                             const at::Tensor& d_product, const at::Tensor& inner,
-                             bool makes_product) const {
+void Mlp::activated_backward(const BackwardPass& pass, const at::Tensor& d_product,
+                             const at::Tensor& inner, bool makes_product) const {
     if (alpha_p_)
-        ops::xielu_backward(d_product, inner, scalars_of(weights), scalars_of(gradients));
+        ops::xielu_backward(d_product, inner, scalars_of(pass.weights), scalars_of(pass.gradients));
     else
         ops::activate_backward(activation_, is_gated_, d_product, inner, makes_product);
 }
 
-MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights,
-                    const at::Tensor& x) const {
-    return {gate_up_.forward(context.projections, weights, x)};
+at::Tensor Mlp::backward_inner(const BackwardPass& pass, const at::Tensor& dy) const {
+    const ProjectionContext& context = pass.context.projections;
+    const at::Tensor d_product = down_.backward_input(context, pass.weights, dy);
+    const bool is_kept = pass.saved.has(product_);
+    const at::Tensor& gate_up = pass.saved[gate_up_];
+    activated_backward(pass, d_product, gate_up, !is_kept);
+    const at::Tensor& product = is_kept ? pass.saved[product_] : d_product;  // written over
+    const at::Tensor& d_gate_up = gate_up;                                   // written over
+    down_.add_gradients(context, pass.weights, pass.gradients, dy, product);
+    return d_gate_up;
 }
 
-at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weights,
-                       const MlpInner& inner, const at::Tensor& addend,
-                       const at::Tensor& into) const {
-    return down_.forward(context.projections, weights,
-                         inner.product.defined() ? inner.product : product(weights, inner), addend,
-                         into);
+void Mlp::chunk_backward(const BackwardPass& pass, const at::Tensor& dy,
+                         const LayerInput& input) const {
+    input.backward(pass, gate_up_projection_, backward_inner(pass, dy));
 }
 
-MlpOutput Mlp::forward(const MlpContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x, const at::Tensor& addend,
-                       const at::Tensor& into) const {
-    MlpInner inner = this->inner(context, weights, x);
-    if (context.keeps_product) inner.product = product(weights, inner);
-    at::Tensor y = output(context, weights, inner, addend, into);
-    return {std::move(inner), std::move(y)};
+at::Tensor Mlp::backward_to(const BackwardPass& pass, const at::Tensor& dy,
+                            const at::Tensor& x) const {
+    return gate_up_projection_.backward(pass.context.projections, pass.weights, pass.gradients,
+                                        backward_inner(pass, dy), x);
 }
 
-at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& weights,
-                         const shard::UnitTensors& gradients, const at::Tensor& dy,
-                         const MlpInner& inner, const at::Tensor& x) const {
-    const at::Tensor d_product = down_.backward_input(context.projections, weights, dy);
-    const bool is_kept = inner.product.defined();
-    activated_backward(weights, gradients, d_product, inner.gate_up, !is_kept);
-    const at::Tensor& product = is_kept ? inner.product : d_product;  // written over
-    const at::Tensor& d_gate_up = inner.gate_up;                      // written over
-    down_.add_gradients(context.projections, weights, gradients, dy, product);
-    if (!x.defined()) return gate_up_.backward_input(context.projections, weights, d_gate_up);
-    return gate_up_.backward(context.projections, weights, gradients, d_gate_up, x);
+void Mlp::add_costs(StageCosts& costs, const MadeAgain& again, const std::string& prefix) const {
+    gate_up_projection_.add_products(prefix + "gate_up", again.inner, costs.products);
+    down_.add_products(prefix + "down", again.outer, costs.products);
+    const double inner = (is_gated_ ? 2 : 1) * intermediate_;
+    const bool keeps_product = product_.is_kept(costs.policy);
+    costs.add_rows("SwiGLU, forward", (again.outer ? 2 : 1) * (inner + intermediate_),
+                   {"::SwiGluForward"});
+    // It reads the product's gradient, and writes that of gate and up, and the product.
+    costs.add_rows("SwiGLU, backward", 2 * inner + (keeps_product ? 1 : 2) * intermediate_,
+                   {"::SwiGluBackward"});
+    costs.rows_of_host += passes_of_host * intermediate_;
 }
 
 }  // namespace ringshard::model

@@ -3,91 +3,76 @@
 #include <optional>
 #include <vector>
 
-#include "mlp_context.hpp"
-#include "projection.hpp"
+#include "feed_forward.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/xielu.hpp"
 
 namespace ringshard::model {
 
-// The tensors between the first and the second product of an MLP or of experts, for some tokens.
-struct MlpInner {
-    at::Tensor gate_up;  // [t, 2i]: a row is gate, then up. Without a gate, [t, i]. Of experts,
-                         // [m, 2i]: the rows of the experts of this rank, chunk by chunk, expert
-                         // by expert.
-    at::Tensor probabilities{};  // [t, e] fp32, of experts
-    at::Tensor experts{};        // [t, k] int64
-    at::Tensor arrivals{};       // ExpertExchange's
-    at::Tensor shared{};         // [t, 2i], of the MLP beside experts
-    at::Tensor shared_gate{};    // [t, 1], before its sigmoid
-    at::Tensor product{};  // [t, i], of an MLP: the input of the second product, if it is kept
-};
-
-struct MlpOutput {
-    MlpInner inner;     // of experts: whole where the context keeps it
-    at::Tensor output;  // [t, w]
-};
-
 // down(activation(gate) * up), or down(activation(up)).
-class Mlp {
+class Mlp : public FeedForward {
 public:
-    Mlp(shard::UnitLayout& unit, const BlockSpec& block, const MlpSpec& spec);
+    // product: where the input of the second product is kept.
+    Mlp(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block, const MlpSpec& spec,
+        const SavedSlot& product);
 
-    MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
-                   const at::Tensor& x) const;
-    // Returns MlpInner::product.
-    at::Tensor product(const shard::UnitTensors& weights, const MlpInner& inner) const {
-        return activated(weights, inner.gate_up);
+    const Projection* first_product() const override { return &gate_up_projection_; }
+    const Projection* last_product() const override { return &down_; }
+    std::vector<const Projection*> projections() const override {
+        return {&gate_up_projection_, &down_};
     }
-    // Returns [t, w]. addend and into as Projection::forward() has them.
-    at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
-                      const MlpInner& inner, const at::Tensor& addend = {},
-                      const at::Tensor& into = {}) const;
-    // addend and into as output() has them.
-    MlpOutput forward(const MlpContext& context, const shard::UnitTensors& weights,
-                      const at::Tensor& x, const at::Tensor& addend, const at::Tensor& into) const;
-    // Returns the gradient of x; writes over inner.gate_up. x may be undefined if the MLP adds
-    // gradients last: then it is left to add_inner_gradients() to add those of the first product.
-    at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
-                        const shard::UnitTensors& gradients, const at::Tensor& dy,
-                        const MlpInner& inner, const at::Tensor& x) const;
-    bool adds_gradients_last() const { return gate_up_.splits_backward(); }
-    void add_inner_gradients(const MlpContext& context, const shard::UnitTensors& weights,
-                             const shard::UnitTensors& gradients, const MlpInner& inner,
-                             const at::Tensor& x) const {
-        gate_up_.add_gradients(context.projections, weights, gradients, inner.gate_up, x);
+    bool keeps_inner(config::ActivationPolicy policy) const override {
+        return gate_up_.is_kept(policy);
     }
-    // It has no router that could be counted.
-    void count_choices(const RouterContext&, const MlpInner&) const {}
+    bool has_inner(const Saved& saved) const override { return saved.has(gate_up_); }
+    void make_inner(const Pass& pass, const at::Tensor& x) const override {
+        pass.saved[gate_up_] =
+            gate_up_projection_.forward(pass.context.projections, pass.weights, x);
+    }
+    // Returns down's result of what make_inner() has made.
+    at::Tensor make_output(const Pass& pass) const {
+        return output(pass, activated(pass.weights, pass.saved[gate_up_]));
+    }
+    // Returns the gradient of x. Writes over what make_inner() has made.
+    at::Tensor backward_to(const BackwardPass& pass, const at::Tensor& dy,
+                           const at::Tensor& x) const;
 
-    // Adds the products, of which the backward pass makes the inner ones or all again.
-    void add_products(const MadeAgain& again, std::vector<ProductUse>& products) const {
-        add_products("", again, products);
+    void add_costs(StageCosts& costs, const MadeAgain& again) const override {
+        add_costs(costs, again, "");
     }
-    // The names begin with `prefix`.
-    void add_products(const std::string& prefix, const MadeAgain& again,
-                      std::vector<ProductUse>& products) const {
-        gate_up_.add_products(prefix + "gate_up", again.inner, products);
-        down_.add_products(prefix + "down", again.outer, products);
+    // prefix: of the names of its products.
+    void add_costs(StageCosts& costs, const MadeAgain& again, const std::string& prefix) const;
+
+protected:
+    at::Tensor make_rows(const Pass& pass, const at::Tensor& x) const override {
+        make_inner(pass, x);
+        return activated(pass.weights, pass.saved[gate_up_]);
     }
-    std::vector<const Projection*> projections() const { return {&gate_up_, &down_}; }
-    std::vector<WeightUse> other_weights() const { return {}; }
+    void end_forward(const Pass& pass, const at::Tensor& rows) const override {
+        if (product_.is_kept(pass.context.policy)) pass.saved[product_] = rows;
+    }
+    void chunk_backward(const BackwardPass& pass, const at::Tensor& dy,
+                        const LayerInput& input) const override;
 
 private:
+    // Returns the gradient of gate and up, and adds that of the second product's weights.
+    at::Tensor backward_inner(const BackwardPass& pass, const at::Tensor& dy) const;
     at::Tensor activated(const shard::UnitTensors& weights, const at::Tensor& inner) const;
     // As ops::activate_backward().
-    void activated_backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
-                            const at::Tensor& d_product, const at::Tensor& inner,
-                            bool makes_product) const;
+    void activated_backward(const BackwardPass& pass, const at::Tensor& d_product,
+                            const at::Tensor& inner, bool makes_product) const;
     ops::XieluScalars scalars_of(const shard::UnitTensors& tensors) const;
 
     ops::Activation activation_;
     bool is_gated_;
-    Projection gate_up_;
+    double intermediate_;
+    Projection gate_up_projection_;
     Projection down_;
     // The scalars of xIELU.
     std::optional<shard::ParameterId> alpha_p_;
     std::optional<shard::ParameterId> alpha_n_;
+    SavedSlot gate_up_;  // [t, 2i]: a row is gate, then up; without a gate [t, i]
+    SavedSlot product_;  // [t, i]
 };
 
 }  // namespace ringshard::model

@@ -34,7 +34,8 @@ ops::NormWeight with_offset(at::Tensor weight, const NormForm& form) {
 
 }  // namespace
 
-Norm::Norm(shard::UnitLayout& unit, const Spec& spec) : form_(spec.form) {
+Norm::Norm(shard::UnitLayout& unit, const Spec& spec)
+    : form_(spec.form), width_(static_cast<double>(spec.width)) {
     if (form_.has_weight) weight_ = unit.add(weight_group(spec));
     if (form_.has_bias) bias_ = unit.add(bias_group(spec));
 }
@@ -74,6 +75,24 @@ void Norm::backward(const shard::UnitTensors& weights, const shard::UnitTensors&
                                         bias_ ? gradients[*bias_] : at::Tensor());
     ops::rms_norm_backward(dy, x, inverse_rms, weight_of(weights), dx, gradients[*weight_],
                            makes_rows);
+}
+
+std::vector<std::string> Norm::kernels() const {
+    return {form_.is_centred ? "layer_norm" : "::Normalize"};
+}
+
+std::vector<std::string> Norm::backward_kernels() const {
+    return {form_.is_centred ? "layer_norm_grad" : "::NormBackward"};
+}
+
+void Norm::add_costs(StageCosts& costs) const {
+    costs.add_rows("norms, forward", 2 * width_, kernels());
+    // It reads two gradients and the rows, and writes a gradient.
+    costs.add_rows("norms, backward", 4 * width_, backward_kernels());
+}
+
+void Norm::add_costs_again(StageCosts& costs) const {
+    costs.add_rows("norms, again", 2 * width_, kernels());
 }
 
 HeadNorm::HeadNorm(shard::UnitLayout& unit, SavedLayout& saved, const Norm::Spec& spec,

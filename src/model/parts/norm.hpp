@@ -4,12 +4,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "../saved.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/layer_norm.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/shard/flat_unit.hpp"
+#include "stage_costs.hpp"
 
 namespace ringshard::model {
 
@@ -30,6 +32,7 @@ public:
     ops::RmsNormed forward(const shard::UnitTensors& weights, const at::Tensor& x) const;
     // Returns true if it can norm a sum while the sum is made.
     bool can_add() const { return !form_.is_centred; }
+    double width() const { return width_; }
     // The norm of factor * branch + x, which is written over the branch.
     ops::RmsNormed add_forward(const shard::UnitTensors& weights, const at::Tensor& branch,
                                double factor, const at::Tensor& x) const;
@@ -43,11 +46,18 @@ public:
                   const at::Tensor& dx, bool makes_rows = false) const;
     bool can_make_rows() const { return !form_.is_centred; }
 
+    // Adds a pass forward and one backward; and the rows made again by another one forward.
+    void add_costs(StageCosts& costs) const;
+    void add_costs_again(StageCosts& costs) const;
+    std::vector<std::string> kernels() const;  // forward
+    std::vector<std::string> backward_kernels() const;
+
 private:
     ops::NormWeight weight_of(const shard::UnitTensors& weights) const;
     ops::LayerNorm layer_norm(const shard::UnitTensors& weights) const;
 
     NormForm form_;
+    double width_;
     std::optional<shard::ParameterId> weight_;
     std::optional<shard::ParameterId> bias_;
 };

@@ -92,18 +92,24 @@ at::Tensor Projection::by_chunks(const ProjectionContext& of_block, int64_t toke
 }
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                               const at::Tensor& x, const at::Tensor& addend,
-                               const at::Tensor& into) const {
-    const at::Tensor y =
-        by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
-            const auto if_any = [&](const at::Tensor& all) {
-                return all.defined() ? rows(all) : all;
-            };
-            const at::Tensor part =
-                forward_chunk(of_chunk, weights, rows(x), if_any(addend), if_any(into));
-            return into.defined() ? at::Tensor() : part;
+                               const at::Tensor& x) const {
+    return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
+        return forward_chunk(of_chunk, weights, rows(x));
+    });
+}
+
+at::Tensor Projection::forward_add(const ProjectionContext& context,
+                                   const shard::UnitTensors& weights, const at::Tensor& x,
+                                   const at::Tensor& rows, const at::Tensor& into) const {
+    if (!into.defined())
+        return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto part) {
+            return add_chunk(of_chunk, weights, part(x), part(rows), {});
         });
-    return into.defined() ? into : y;
+    by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto part) {
+        add_chunk(of_chunk, weights, part(x), part(rows), part(into));
+        return at::Tensor();
+    });
+    return into;
 }
 
 at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
@@ -131,13 +137,12 @@ void Projection::add_gradients(const ProjectionContext& context, const shard::Un
     });
 }
 
-at::Tensor Projection::forward_chunk(const ProjectionContext& context,
-                                     const shard::UnitTensors& weights, const at::Tensor& x,
-                                     const at::Tensor& addend, const at::Tensor& into) const {
-    if (!addend.defined()) return forward_chunk(context, weights, x);
-    // The adapters' sum is small beside the addend: it is rounded before it is added.
-    if (!low_ranks_.empty()) return ops::add_into(forward_chunk(context, weights, x), addend, into);
-    return weight_product_add(context, x, weights[weight_], bias_of(weights), addend, into);
+at::Tensor Projection::add_chunk(const ProjectionContext& context,
+                                 const shard::UnitTensors& weights, const at::Tensor& x,
+                                 const at::Tensor& rows, const at::Tensor& into) const {
+    // The adapters' sum is small beside the rows: it is rounded before it is added.
+    if (!low_ranks_.empty()) return ops::add_into(forward_chunk(context, weights, x), rows, into);
+    return weight_product_add(context, x, weights[weight_], bias_of(weights), rows, into);
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,

@@ -49,11 +49,13 @@ class Projection {
 public:
     Projection(shard::UnitLayout& unit, const ProjectionSpec& spec);
 
-    // addend [t, out], or undefined: is added to y, on a GPU by the product itself. into [t, out],
-    // or undefined: takes that sum.
     at::Tensor forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x, const at::Tensor& addend = {},
-                       const at::Tensor& into = {}) const;
+                       const at::Tensor& x) const;
+    // Returns y + rows [t, out], which the product itself adds on a GPU: in `into`, or if that is
+    // undefined in a new tensor.
+    at::Tensor forward_add(const ProjectionContext& context, const shard::UnitTensors& weights,
+                           const at::Tensor& x, const at::Tensor& rows,
+                           const at::Tensor& into) const;
     // Returns the gradient of x, and adds to the gradients of weight and bias.
     at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
@@ -84,9 +86,8 @@ private:
     // joins the tensors that it returns.
     template <class Work>
     at::Tensor by_chunks(const ProjectionContext& of_block, int64_t tokens, Work work) const;
-    at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
-                             const at::Tensor& x, const at::Tensor& addend,
-                             const at::Tensor& into) const;
+    at::Tensor add_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                         const at::Tensor& x, const at::Tensor& rows, const at::Tensor& into) const;
     at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                              const at::Tensor& x) const;
     at::Tensor backward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,

@@ -1,5 +1,7 @@
 #include "state_path.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include <utility>
 
 #include "ringshard/attention/cached_delta.hpp"
@@ -16,34 +18,44 @@ StatePath::StatePath(SavedLayout& saved, const attention::DeltaSizes& sizes)
       before_(saved.add(ActivationPolicy::attention)),
       between_(saved.add(ActivationPolicy::attention)) {}
 
-void StatePath::mix(const BlockContext& context, const at::Tensor& mixed,
-                    const attention::DeltaWeights& weights, Saved& saved) const {
-    if (saved[read_].defined()) return;
+void StatePath::mix(const Pass& pass, const at::Tensor& mixed,
+                    const attention::DeltaWeights& weights) const {
+    const auto& [context, of_unit, saved] = pass;
+    if (saved.has(read_)) return;
+    const attention::Plan& plan = context.plan_of({.through_state = true});
     if (context.cache != nullptr) {
-        saved[read_] =
-            attention::delta_cached(sizes_, mixed, weights, context.plan, context.cache->states);
+        saved[read_] = attention::delta_cached(sizes_, mixed, weights, plan, context.cache->states);
         return;
     }
     auto [out, first_state, before, between] =
-        context.delta.forward(sizes_, mixed, weights, context.plan);
+        engine(context).forward(sizes_, mixed, weights, plan);
     saved[read_] = std::move(out);
     saved[first_state_] = std::move(first_state);
     saved[before_] = std::move(before);
     saved[between_] = std::move(between);
 }
 
-at::Tensor StatePath::backward(const BlockContext& context, const at::Tensor& mixed,
+at::Tensor StatePath::backward(const BackwardPass& pass, const at::Tensor& mixed,
                                const attention::DeltaWeights& weights,
-                               const attention::DeltaWeights& gradients, const at::Tensor& d_read,
-                               const Saved& saved) const {
-    return context.delta.backward(
-        sizes_, mixed, weights,
-        {saved[read_], saved[first_state_], saved[before_], saved[between_]},
-        d_read.view(saved[read_].sizes()), gradients, context.plan);
+                               const attention::DeltaWeights& gradients,
+                               const at::Tensor& d_read) const {
+    const Saved& saved = pass.saved;
+    return engine(pass.context)
+        .backward(sizes_, mixed, weights,
+                  {saved[read_], saved[first_state_], saved[before_], saved[between_]},
+                  d_read.view(saved[read_].sizes()), gradients,
+                  pass.context.plan_of({.through_state = true}));
 }
 
-std::vector<ProductUse> StatePath::products(ActivationPolicy policy, const Projection& in,
-                                            const Projection& out, bool keeps_output) const {
+void StatePath::make_cache(LayerCache& cache, int64_t texts,
+                           const at::TensorOptions& options) const {
+    cache.states = {at::zeros({texts, sizes_.value_heads, sizes_.key_dim, sizes_.value_dim},
+                              options.dtype(at::kFloat)),
+                    at::zeros({texts, attention::rows_before, sizes_.convolved()}, options)};
+}
+
+void StatePath::add_costs(StageCosts& costs, const Projection& in, const Projection& out,
+                          bool makes_output_again) const {
     // For one token and value head: the products of a chunk with its keys, its values and its
     // state.
     const auto heads = static_cast<double>(sizes_.value_heads);
@@ -54,13 +66,11 @@ std::vector<ProductUse> StatePath::products(ActivationPolicy policy, const Proje
                                              : heads * (chunk * (6 * dk + 4 * dv) + 6 * dk * dv);
     constexpr double taps = attention::rows_before + 1;
     const double conv = 2.0 * taps * static_cast<double>(sizes_.convolved());
-    const bool is_read_again = !read_.is_kept(policy);
-    std::vector<ProductUse> all;
-    in.add_products("in", !rows_.is_kept(policy), all);
-    all.push_back({"convolution", conv, is_read_again});
-    all.push_back({"states", rule, is_read_again});
-    out.add_products("out", !keeps_output, all);
-    return all;
+    const bool is_read_again = !read_.is_kept(costs.policy);
+    in.add_products("in", is_projected_again(costs.policy), costs.products);
+    costs.products.push_back({"convolution", conv, is_read_again});
+    costs.products.push_back({"states", rule, is_read_again});
+    out.add_products("out", makes_output_again, costs.products);
 }
 
 }  // namespace ringshard::model

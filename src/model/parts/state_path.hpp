@@ -1,9 +1,9 @@
 #pragma once
 
 #include "../block_context.hpp"
-#include "../saved.hpp"
 #include "projection.hpp"
 #include "ringshard/attention/sequence_delta.hpp"
+#include "stage_costs.hpp"
 
 namespace ringshard::model {
 
@@ -16,25 +16,33 @@ public:
     const attention::DeltaSizes& sizes() const { return sizes_; }
     // As they were projected: what mix() takes, and the gates of the output.
     at::Tensor& rows(Saved& saved) const { return saved[rows_]; }
+    bool has_rows(const Saved& saved) const { return saved.has(rows_); }
     const at::Tensor& rows(const Saved& saved) const { return saved[rows_]; }
     const at::Tensor& read(const Saved& saved) const { return saved[read_]; }  // [t, values]
 
     // mixed [t, columns]. Does nothing where its result was kept. Collective over the sequence
     // group.
-    void mix(const BlockContext& context, const at::Tensor& mixed,
-             const attention::DeltaWeights& weights, Saved& saved) const;
+    void mix(const Pass& pass, const at::Tensor& mixed,
+             const attention::DeltaWeights& weights) const;
     // Returns the gradient of `mixed`, and adds to those of the weights. Collective over the
     // sequence group.
-    at::Tensor backward(const BlockContext& context, const at::Tensor& mixed,
+    at::Tensor backward(const BackwardPass& pass, const at::Tensor& mixed,
                         const attention::DeltaWeights& weights,
-                        const attention::DeltaWeights& gradients, const at::Tensor& d_read,
-                        const Saved& saved) const;
+                        const attention::DeltaWeights& gradients, const at::Tensor& d_read) const;
 
-    // Returns the products of a layer, those of its projections among them.
-    std::vector<ProductUse> products(config::ActivationPolicy policy, const Projection& in,
-                                     const Projection& out, bool keeps_output) const;
+    // Adds the costs of a layer, those of its projections among them.
+    void add_costs(StageCosts& costs, const Projection& in, const Projection& out,
+                   bool makes_output_again) const;
+    bool is_projected_again(config::ActivationPolicy policy) const {
+        return !rows_.is_kept(policy);
+    }
+    void make_cache(LayerCache& cache, int64_t texts, const at::TensorOptions& options) const;
 
 private:
+    attention::SequenceDelta engine(const BlockContext& context) const {
+        return {context.sequence.ring, context.sequence.ulysses, context.sequence.options.heads};
+    }
+
     attention::DeltaSizes sizes_;
     SavedSlot rows_;
     SavedSlot read_;
