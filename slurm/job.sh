@@ -36,9 +36,11 @@ this_job=$SLURM_JOB_ID
 was_ended=no
 trap 'was_ended=yes' TERM
 
-# Where the settings say that the run is written. Wrong settings end the job here, before any rank is started.
+# Where the settings say that the run is written, with \" and \\ of JSON undone. Wrong settings end the job here, before any rank is
+# started.
 output_dir() {
-    "$trainer" config --json "$@" | sed -n '/^  "output_dir"/,/}/s/^ *"value": "\(.*\)",$/\1/p'
+    "$trainer" config --json "$@" |
+        sed -n '/^  "output_dir"/,/}/{s/^ *"value": "\(.*\)",$/\1/;T;s/\\\(["\\]\)/\1/g;p}'
     return "${PIPESTATUS[0]}"
 }
 

@@ -7,7 +7,7 @@ import unittest
 
 REPOSITORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TRAINER = r'''#!/bin/bash
-printf '{\n  "output_dir": {\n    "value": "%s",\n  }\n}\n' "$OUT"
+printf '{\n  "output_dir": {\n    "value": "%s",\n  }\n}\n' "$(printf %s "$OUT" | sed 's/["\\]/\\&/g')"
 '''
 SCONTROL = '''#!/bin/bash
 case $1 in
@@ -50,6 +50,14 @@ class RestartRule(unittest.TestCase):
                 return file.read().split()
         except FileNotFoundError:
             return []
+
+    def test_an_output_folder_with_characters_that_json_escapes(self):
+        self.out = os.path.join(self.root, 'a "quoted" \\back\\\\slash')
+        os.makedirs(self.out)
+        with open(os.path.join(self.out, "latest"), "w") as file:
+            file.write("checkpoint-4")
+        self.attempt(0)
+        self.assertIn(f"in {self.out}, after checkpoint-4", self.said)
 
     def test_three_restarts_without_a_checkpoint(self):
         for _ in range(3):
