@@ -228,6 +228,7 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
     BOOST_TEST(
         says(problem({"--seed", "\x1b[31m" + std::string(100'000, 'x')}), "seed = \\x1b[31mxxx"));
     BOOST_TEST(problem({"--seed", std::string(100'000, 'x')}).message.size() < 1000U);
+    BOOST_TEST(says(problem({"--output_dir", std::string("a\0b", 3)}), "holds a NUL character"));
     BOOST_TEST(resolve({"--padding_free", "--max_length", "null"}).problems.empty());
     BOOST_TEST(says(problem({"--load_best_model_at_end"}), "eval_strategy"));
     BOOST_TEST(says(problem({"--profile", "zero3", "--offload_param_device", "nvme"}),

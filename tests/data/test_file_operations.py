@@ -52,6 +52,13 @@ class FileOperations(TrainerTest):
         self.assertEqual(len(opened), 40)
         self.assertLessEqual(max(opened.values()), 3)  # what it begins with, for whom, and its bytes
 
+    def test_unpacking_leaves_room_on_the_disk(self):
+        with gzip.open(self.folder / "rows.jsonl.gz", "wt") as file:
+            file.write(json.dumps({"input_ids": [1, 2]}) + "\n")
+        result = run("prepare", "--model_name_or_path", str(MODEL), "--data_cache_dir", str(self.cache), "--dataset_name",
+                     str(self.folder / "rows.jsonl.gz"), LD_PRELOAD=SHIM, FILE_SHIM_FREE=str(8 << 20))
+        self.expect_one_message(result, 74, "the disk has 8.0 MiB left", "make room, or name another data_cache_dir")
+
     def test_a_pattern_lists_what_its_parts_say(self):
         for i in range(30):
             (self.folder / f"run-{i}" / "checkpoint").mkdir(parents=True)

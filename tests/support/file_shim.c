@@ -4,6 +4,7 @@
 // With FILE_SHIM_LATE=SECONDS, ranks other than 0 live on a node whose look-ups are late, as an NFS
 // client's are that remembers names which were not there: for so long after it first asks for one
 // that another process has made, it is told that there is none.
+// With FILE_SHIM_FREE=BYTES every disk has so much left.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -173,6 +175,15 @@ int openat(int folder, const char* path, int flags, ...) { OPEN(openat, folder, 
 int openat64(int folder, const char* path, int flags, ...) { OPEN(openat64, folder, path); }
 
 #define NEXT(TYPE, NAME) TYPE next = (TYPE)dlsym(RTLD_NEXT, NAME)
+
+int statvfs(const char* restrict path, struct statvfs* restrict space) {
+    typedef int Statvfs(const char*, struct statvfs*);
+    NEXT(Statvfs*, "statvfs");
+    const int result = next(path, space);
+    const char* left = getenv("FILE_SHIM_FREE");
+    if (result == 0 && left != NULL) space->f_bavail = strtoull(left, NULL, 10) / space->f_frsize;
+    return result;
+}
 
 typedef FILE* (*fopen_type)(const char*, const char*);
 static FILE* fopen_watched(const char* path, const char* how, const char* name) {

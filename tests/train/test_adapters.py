@@ -144,6 +144,24 @@ class Adapters(StoppedRunTest):
         self.assertEqual(read_file(self.path("same"), "adapter_model.safetensors"), read_file(whole, "adapter_model.safetensors"))
         self.expect(self.train(self.path("no"), choice=["--adapter_name_or_path", whole, "--bias", "all"]), 78, "leave the setting out")
 
+    def test_killed_and_resumed_in_another_layout(self):
+        """The losses of an undisturbed run on one rank, in fp32; dropout too is the same in every layout."""
+        for number, (name, *choice) in enumerate((
+                ("head", "--lora_target_modules", "q_proj,lm_head"),
+                ("bias-of-b", "--lora_target_modules", "q_proj,v_proj", "--lora_bias"),
+                ("pattern", "--lora_target_modules", "q_proj", "--layers_to_transform", "0,2", "--layers_pattern", "layers"))):
+            lora = ["--use_peft", "--lora_r", "4", "--lora_dropout", "0.1", *choice]
+            whole, output = self.path(name + "-whole"), self.path(name)
+            self.expect(self.train(whole, "--bf16", "false", "--per_device_train_batch_size", "4", "--save_strategy", "no", choice=lora), 0)
+            killed = self.train(output, *CUT, "--bf16", "false", choice=lora, ranks=2, RINGSHARD_FAULT="save:latest:1:kill")
+            self.assertNotEqual(killed.returncode, 0)
+            other = (["--profile", "zero1", "--per_device_train_batch_size", "2"],
+                     ["--profile", "zero2", "--sp_size", "2", "--per_device_train_batch_size", "4"])[number % 2]
+            self.expect(self.train(output, *other, "--bf16", "false", choice=lora, ranks=2), 0, "checkpoint-3")
+            for ours, theirs in zip(read_steps(output), read_steps(whole), strict=True):
+                self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1e-5, msg=(name, ours["step"]))
+            self.assertEqual(*(json.loads(read_file(folder, "adapter_config.json")) for folder in (output, whole)))
+
     def test_taken_out_of_the_weights(self):
         """The first values are stored once: the same bits after a kill, and at another number of ranks."""
         pissa = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj,v_proj,down_proj", "--lora_dropout", "0",
