@@ -88,3 +88,16 @@ BOOST_AUTO_TEST_CASE(a_plan_costs_the_same_for_any_number_of_rows) {
     BOOST_TEST(total(plan.memory) > int64_t{4096} * 550'000);
     BOOST_TEST(peak_bytes_of_process() - before < int64_t{100} << 20);
 }
+
+// A GPU's memory decides how many tokens an MLP takes at a time: model::chunks_of().
+BOOST_AUTO_TEST_CASE(a_plan_has_the_chunks_of_the_memory_it_is_asked_for) {
+    model::ModelSpec spec = tiny_model();
+    for (model::BlockSpec& block : spec.blocks) block.mlp().intermediate = 8192;
+    const config::Config config = config_of({"--activation_policy", "input"});
+    plan::Question question{config, spec, {1, 1, 1, 1}, 32768, c10::DeviceType::CUDA};
+    const auto activations = [&](double bytes) {
+        question.device_memory = bytes;
+        return plan::plan_step(question, 1).memory.activations;
+    };
+    BOOST_TEST(activations(1e6) < activations(64e9));
+}
