@@ -8,15 +8,19 @@ namespace ringshard::ops {
 
 namespace {
 
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !is_hidden("avx2");
+}
 
 bool has_avx512() {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+           __builtin_cpu_supports("avx512vl") && !is_hidden("avx512f");
 }
 
-bool has_avx512_bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+bool has_avx512_bf16() {
+    return has_avx512() && __builtin_cpu_supports("avx512bf16") && !is_hidden("avx512_bf16");
+}
 
 // AMD's processors start as many vdpbf16ps as multiply-adds of fp32. Intel's (measured: family 6
 // model 207) start a quarter as many, so there bf16 is faster as fp32.
@@ -42,7 +46,8 @@ bool has_bf16_tiles() {
         unsigned b = 0;
         unsigned c = 0;
         unsigned d = 0;
-        return __get_cpuid_count(7, 0, &a, &b, &c, &d) == 1 && (d & amx_bf16) != 0;
+        return __get_cpuid_count(7, 0, &a, &b, &c, &d) == 1 && (d & amx_bf16) != 0 &&
+               !is_hidden("amx_bf16");
     }();
     return has_tiles;
 }

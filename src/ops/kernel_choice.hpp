@@ -24,6 +24,12 @@ extern const Kernels portable_kernels;
 // pointer behind the last.
 const Kernels* kernels_here(int number);
 
+// Returns true if RINGSHARD_TEST_INSTRUCTIONS names a lesser kind of processor than one with this
+// feature, as Linux names it: amx, avx512_bf16, avx512, avx2 or portable. Then the kernels in this
+// program, and this_processor(), are those of that kind; LibTorch, oneDNN and MKL have variables of
+// their own, and scripts/lesser-processor sets all of them.
+bool is_hidden(const char* feature);
+
 // Returns true if the processor has tiles for bf16 (AMX), which MKL uses and these kernels do not.
 bool has_bf16_tiles();
 

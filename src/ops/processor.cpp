@@ -1,8 +1,12 @@
 #include "ringshard/ops/processor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 
+#include "kernel_choice.hpp"
+#include "ringshard/base/environment.hpp"
+#include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::ops {
@@ -36,12 +40,46 @@ Processor parse_processor(std::string_view cpuinfo) {
     return processor;
 }
 
+namespace {
+
+// From the least kind of processor to the best: an index into `kinds`.
+constexpr std::array<std::string_view, 5> kinds{"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+
+size_t kind_with(std::string_view feature) {
+    if (feature.starts_with("amx")) return 4;
+    if (feature == "avx512_bf16") return 3;
+    if (feature.starts_with("avx512")) return 2;
+    return feature == "avx2" || feature == "fma" ? 1 : 0;
+}
+
+size_t read_best_kind() {
+    const auto wish = Environment::of_this_process().find("RINGSHARD_TEST_INSTRUCTIONS");
+    if (!wish) return kinds.size() - 1;
+    const auto* const found = std::ranges::find(kinds, *wish);
+    if (found == kinds.end())
+        throw Error(ExitCode::settings,
+                    format_text("RINGSHARD_TEST_INSTRUCTIONS = {}: must be portable, avx2, avx512, "
+                                "avx512_bf16 or amx",
+                                *wish));
+    return static_cast<size_t>(found - kinds.begin());
+}
+
+}  // namespace
+
+bool is_hidden(const char* feature) {
+    static const size_t best = read_best_kind();
+    return kind_with(feature) > best;
+}
+
 // The first core is enough: on a host of many the kernel takes milliseconds to write them all.
 Processor this_processor() {
     std::array<char, 16384> text{};
     std::ifstream file("/proc/cpuinfo");
     file.read(text.data(), text.size());
-    return parse_processor({text.data(), static_cast<size_t>(file.gcount())});
+    Processor processor = parse_processor({text.data(), static_cast<size_t>(file.gcount())});
+    std::erase_if(processor.features,
+                  [](const std::string& each) { return is_hidden(each.c_str()); });
+    return processor;
 }
 
 }  // namespace ringshard::ops

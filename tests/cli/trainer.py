@@ -13,7 +13,8 @@ HF_HOME = tempfile.TemporaryDirectory()  # so that prepared data of other runs i
 
 
 def clean_environment(**variables):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RINGSHARD_", "SLURM_"))}
+    environment = {k: v for k, v in os.environ.items()
+                   if k == "RINGSHARD_TEST_INSTRUCTIONS" or not k.startswith(("RINGSHARD_", "SLURM_"))}
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1",
                        OMPI_MCA_mpi_yield_when_idle="1", HF_HOME=HF_HOME.name)  # other tests may run beside
     environment.update(variables)
