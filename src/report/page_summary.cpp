@@ -68,7 +68,7 @@ Tile loss_tile(const MetricsLog& metrics) {
     const auto losses = values_of(metrics, "loss");
     if (losses.empty()) return {};
     return {"Loss", number_text(losses.back()),
-            format_text("from {}", number_text(losses.front()))};
+            format_text("from {}; means of a line's steps", number_text(losses.front()))};
 }
 
 Tile evaluation_tile(const MetricsLog& metrics) {
@@ -83,7 +83,8 @@ Tile speed_tile(const MetricsLog& metrics) {
     if (!speed) return {};
     const auto share = median_in(metrics, "mfu");
     return {"Tokens/s", number_text(*speed),
-            share ? format_text("mfu {}%", number_text(100 * *share)) : "in the median"};
+            concat("median of the lines",
+                   share ? format_text(", mfu {}%", number_text(100 * *share)) : "")};
 }
 
 // Names the expert with the most or the fewest tokens of its block, in the last steps.

@@ -101,8 +101,8 @@ void Progress::erase() {
 }
 
 void Progress::logged(const StepWindow::Summary& line) {
-    if (is_live_) return;
     const StepNumbers& numbers = line.numbers;
+    erase();
     std::cerr << format_text("step {}/{} {}% loss {} gnorm {} lr {} tok/s {} eta {}", numbers.step,
                              num_steps_,
                              fixed(100.0 * static_cast<double>(numbers.step) /

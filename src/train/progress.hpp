@@ -7,8 +7,8 @@
 
 namespace ringshard::train {
 
-// The progress that rank 0 shows on standard error: on a terminal one live bar, in a file plain
-// lines without carriage returns.
+// The progress that rank 0 shows on standard error: a line for each logged step, below them on a
+// terminal one live bar; in a file there are no carriage returns.
 class Progress {
 public:
     Progress(bool is_live, int64_t first_step, int64_t num_steps);
@@ -19,7 +19,7 @@ public:
     static bool stderr_is_terminal();
 
     void step(const StepNumbers& numbers);         // redraws the bar
-    void logged(const StepWindow::Summary& line);  // one line; nothing where there is a bar
+    void logged(const StepWindow::Summary& line);  // a line that stays
     void say(const std::string& text);             // a line that stays
 
 private:

@@ -2,11 +2,12 @@
 
 import json
 import os
+import pty
 import subprocess
 import tempfile
 import unittest
 
-from trainer import TRAINER, TrainerTest, run
+from trainer import TRAINER, TrainerTest, clean_environment, run
 
 
 class Version(TrainerTest):
@@ -124,6 +125,29 @@ class WrongInput(TrainerTest):
         self.expect(run("doctor", ranks=2, WORLD_SIZE="2"), 0)
 
 
+class Terminal(TrainerTest):
+    def test_lines_of_logged_steps_stay_above_the_bar(self):
+        data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "parity", "data")
+        ours, theirs = pty.openpty()
+        with tempfile.TemporaryDirectory() as folder:
+            job = subprocess.Popen([TRAINER, "train", "--model_name_or_path", os.path.join(data, "models", "qwen2-tiny"), "--dataset_name",
+                                    os.path.join(data, "rows", "text.jsonl"), "--bf16", "false", "--max_length", "32", "--max_steps", "4",
+                                    "--logging_steps", "2", "--save_strategy", "no", "--output_dir", folder],
+                                   stdout=subprocess.DEVNULL, stderr=theirs, env=clean_environment())
+            os.close(theirs)
+            shown = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    shown += piece
+            except OSError:  # the other end is closed
+                pass
+            os.close(ours)
+            self.assertEqual(job.wait(), 0, shown)
+        lines = [line.rsplit(b"\x1b[K")[-1].strip() for line in shown.split(b"\n")]  # as they stay: what is erased is gone
+        self.assertEqual([line.split()[1] for line in lines if line.startswith(b"step ")], [b"2/4", b"4/4"], shown)
+        self.assertTrue(any(b"100% |####" in line for line in shown.split(b"\x1b[K")), shown)
+
+
 class Config(TrainerTest):
     def test_origins(self):
         result = run("config", "--json", "--profile", "zero2", "--learning_rate", "1e-4", RINGSHARD_SEED="7")
@@ -174,6 +198,12 @@ class Doctor(TrainerTest):
         result = run("doctor", "--profile", "alst_ulysses_4gpu", "--cp_size", "2", ranks=8)
         self.expect(result, 0, "mesh 1x2x2x2 ", "effective batch 16 rows = 8 per device x 2 data ranks x 1 accumulation",
                     "fewer data ranks than devices", "\nOK\n", stream="stdout")
+
+    def test_hidden_instructions(self):
+        found = run("doctor", RINGSHARD_TEST_INSTRUCTIONS="portable")
+        self.expect(found, 0, "bf16 through fp32", "portable", stream="stdout")
+        self.assertNotIn("avx", found.stdout)
+        self.expect(run("doctor", RINGSHARD_TEST_INSTRUCTIONS="sse"), 78, "RINGSHARD_TEST_INSTRUCTIONS = sse: must be portable, avx2")
 
     def test_alone(self):
         self.expect(run("doctor"), 0, "mesh 1x1x1x1", "LibTorch", "\nOK\n", stream="stdout")

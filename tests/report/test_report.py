@@ -18,9 +18,9 @@ class OneRun(ReportTest):
         tiles = {tile.findall("span")[0].text: (tile.find("b").text, tile.findall("span")[1].text)
                  for tile in page.root.iter("div") if tile.get("class") == "tile"}
         self.assertEqual(tiles["Steps"], ("10", "of 12, epoch 1"))
-        self.assertEqual(tiles["Loss"], ("0.3", "from 3"))
+        self.assertEqual(tiles["Loss"], ("0.3", "from 3; means of a line's steps"))
         self.assertEqual(tiles["Best eval_loss"], ("0.4125", "at step 10"))
-        self.assertEqual(tiles["Tokens/s"], ("40005", "mfu 43.21%"))
+        self.assertEqual(tiles["Tokens/s"], ("40005", "median of the lines, mfu 43.21%"))
         self.assertEqual(tiles["Peak memory"][0], "5.0 GiB")
         self.assertEqual(page.root.find(".//h1").text, "first")
         for key in ("loss", "learning_rate", "grad_norm", "tokens_per_second", "mfu", "peak_memory_bytes"):
