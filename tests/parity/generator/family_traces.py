@@ -3,7 +3,9 @@
     .deps/venv/bin/python tests/parity/generator/family_traces.py --data tests/parity/data
 
 The models are those of families.py with a larger vocabulary; their weights follow from names. So do those of adapters, which
-PEFT has beside the matrices of all experts of a block (target_parameters); their last values are kept as a norm and a product."""
+PEFT has beside the matrices of all experts of a block (target_parameters); their last values are kept as a norm and a product.
+`residual` is a run in bf16, by autocast, of a model of 16 blocks whose embeddings are 256 times as large: the branches of blocks add
+little to rows, as in trained models, so that rounding of the rows matters. It goes into residual/."""
 import argparse
 import json
 import pathlib
@@ -38,6 +40,7 @@ ADAPTERS = {
     "mixtral-all-linear": ("mixtral", {"max_steps": 10, "router_aux_loss_coef": 0.0}, dict(target_modules="all-linear")),
     "qwen3_moe-all-linear": ("qwen3_moe-dense-layers", {"packing": True, "max_steps": 10}, dict(target_modules="all-linear")),
 }
+RESIDUAL = ("smollm3", {"bf16": True}, {"num_hidden_layers": 16, "tie_word_embeddings": False, "no_rope_layers": None, "layer_types": None}, 256)
 ARGS = dict(bf16=False, max_steps=20, max_length=64, per_device_train_batch_size=4, learning_rate=2e-3, weight_decay=0.1, logging_steps=1,
             save_strategy="no", seed=42, gradient_checkpointing=False)
 HARNESS = dict(use_cpu=True, report_to="none", disable_tqdm=True, dataloader_pin_memory=False)
@@ -74,12 +77,15 @@ def adapt(folder, settings):
     return model, {"tensors": tensors, "config": config | {"base_model_name_or_path": ""}}
 
 
-def make(family, data, extra, adapter=None):
+def make(family, data, extra, adapter=None, fields=None, embeddings=1):
     torch.set_num_threads(1)
-    config = AutoConfig.for_model(**CONFIGS[family], vocab_size=512)
+    config = AutoConfig.for_model(**{**CONFIGS[family], **(fields or {})}, vocab_size=512)
     config.pad_token_id = 0
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     tensors = fill(model)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(embeddings)
+    tensors["model.embed_tokens.weight"]["spread"] *= embeddings
     folder = pathlib.Path(tempfile.mkdtemp(prefix="family-trace-"))
     model.save_pretrained(folder)
     for name in TOKENIZER:
@@ -110,7 +116,14 @@ def main():
     args = parser.parse_args()
     data = args.data.resolve()
     (data / "family_traces").mkdir(exist_ok=True)
-    for family in args.names or [*FAMILIES, *SETTINGS, *ADAPTERS]:
+    names = args.names or ["residual", *FAMILIES, *SETTINGS, *ADAPTERS]
+    if "residual" in names:
+        names.remove("residual")
+        family, extra, fields, embeddings = RESIDUAL
+        trace = make(family, data, extra, fields=fields, embeddings=embeddings)
+        (data / "residual").mkdir(exist_ok=True)
+        (data / "residual" / f"{family}.json").write_text(json.dumps(trace, separators=(",", ":")) + "\n")
+    for family in names:
         name, *wanted = ADAPTERS.get(family) or SETTINGS.get(family) or (family, FAMILIES[family])
         trace = make(name, data, *wanted)
         (data / "family_traces" / f"{family}.json").write_text(json.dumps(trace, separators=(",", ":")) + "\n")
