@@ -9,6 +9,7 @@
 #include "block.hpp"
 #include "gpu_ledger.hpp"
 #include "mpi_test.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/rope_spec.hpp"
 
@@ -186,18 +187,24 @@ BOOST_AUTO_TEST_CASE(a_packed_row_with_a_large_document_waits_for_nothing) {
 
 namespace {
 
-// The numbers of a token that kernels read and write, by the words of their names.
-std::map<std::string, double> counted_by(const Ledger& work, const StageCosts& costs) {
+// The numbers of a token that our kernels read and write, by the words by which a plan knows them.
+std::map<std::string, double> counted_by_words(const Ledger& work, const StageCosts& costs) {
     std::map<std::string, double> numbers;
     for (const auto& [part, rows] : costs.rows)
-        for (const std::string& word : rows.kernels)
+        for (const std::string& word : rows.kernels) {
+            // LibTorch's; and one that reads fp32 here, where the host makes gradients of heads.
+            if (!word.starts_with("::") || word == "::PutHeads") continue;
+            const std::string type = word.substr(2);
+            const std::string mangled = format_text("{}{}I", type.size(), type);
             for (const auto& [name, count] : work.counts)
-                if (name.ends_with(word.substr(word.find_last_of(':') + 1)))
+                if (name.find(mangled) != std::string::npos)
                     numbers[word] = static_cast<double>(count.bytes) / (2.0 * tokens);
+        }
     return numbers;
 }
 
-// Blocks with a norm before and one behind each branch, and with one norm of both branches.
+// As in Qwen2.5; with norms before and behind, as in Gemma 2 and GLM-4; and with one norm of both
+// branches, as in Cohere.
 std::map<std::string, BlockSpec> specs_of_norms() {
     std::map<std::string, BlockSpec> specs{{"two norms", spec_of_block()}};
     BlockSpec& four = specs["four norms"] = spec_of_block();
@@ -211,24 +218,25 @@ std::map<std::string, BlockSpec> specs_of_norms() {
 
 }  // namespace
 
-// The plan of a block says of each kernel of rows what it reads and writes, but for weights and
-// their gradients.
+// The plan of a block says what each kernel of rows reads and writes, but for weights and their
+// gradients.
 BOOST_AUTO_TEST_CASE(a_plan_counts_the_passes_of_a_block) {
-    using enum config::ActivationPolicy;
+    using config::ActivationPolicy;
     for (const auto& [name, spec] : specs_of_norms())
-        for (const config::ActivationPolicy policy :
-             {everything, all, all_but_gate_up, attention}) {
+        for (const ActivationPolicy policy :
+             {ActivationPolicy::everything, ActivationPolicy::all,
+              ActivationPolicy::all_but_gate_up, ActivationPolicy::attention}) {
+            BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
             shard::UnitLayout layout("block");
             const StageCosts costs = Block(layout, spec, {.products_add = true}).costs(policy);
             std::map<std::string, double> planned;
             for (const auto& [part, rows] : costs.rows)
                 for (const std::string& word : rows.kernels) planned[word] += rows.numbers;
-            for (const auto& [word, numbers] : counted_by(work_of_block(policy, spec), costs)) {
-                BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
-                BOOST_TEST_MESSAGE(name << " " << static_cast<int>(policy) << " " << word
-                                        << " planned " << planned[word] / width << ", counted "
-                                        << numbers / width);
-                BOOST_TEST(std::abs(planned[word] - numbers) < 0.03 * numbers, word);
-            }
+            const auto counted = counted_by_words(work_of_block(policy, spec), costs);
+            BOOST_TEST(counted.size() == 5U);
+            for (const auto& [word, numbers] : counted)
+                BOOST_TEST(std::abs(planned[word] - numbers) < 0.01 * numbers,
+                           word << ": " << planned[word] / width << " passes planned, "
+                                << numbers / width << " counted");
         }
 }
