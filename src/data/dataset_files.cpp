@@ -31,9 +31,9 @@ std::optional<size_t> kind_of_ending(const std::string& ending) {
 }
 
 std::optional<size_t> kind_of_data(const fs::path& file) {
-    static constexpr std::array others{"dataset_info.json", "dataset_infos.json",
-                                       "dataset_dict.json", "state.json",
-                                       "tokenizer.json",    "config.json"};
+    static constexpr std::array others{
+        "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json",
+        "tokenizer.json",    "tekken.json",        "config.json"};
     fs::path name = file.filename();
     if (std::ranges::find(others, name.string()) != others.end()) return std::nullopt;
     // Skip the cache files of datasets' map().

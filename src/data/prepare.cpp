@@ -43,7 +43,7 @@ Value describe_content(const fs::path& path) {
     if (!is_directory(path)) {
         add(path);
     } else {
-        for (const auto* name : {"tokenizer.json", "tokenizer_config.json",
+        for (const auto* name : {"tokenizer.json", "tekken.json", "tokenizer_config.json",
                                  "special_tokens_map.json", "chat_template.jinja"})
             add(path / name);
     }

@@ -15,6 +15,7 @@ inline constexpr std::array sidecar_files{"config.json",
                                           "vocab.json",
                                           "merges.txt",
                                           "tokenizer.model",
+                                          "tekken.json",
                                           "preprocessor_config.json",
                                           "processor_config.json",
                                           "video_preprocessor_config.json"};

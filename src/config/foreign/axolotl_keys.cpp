@@ -21,9 +21,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"tokenizer_type", idle, reasons::tokenizer},
     {"tokenizer_use_fast", idle, reasons::tokenizer},
     {"tokenizer_legacy", idle, reasons::tokenizer},
-    {"tokenizer_use_mistral_common", refused,
-     "tokenizers of mistral_common (tekken.json) are not read; take a model with tokenizer.json, "
-     "and leave the key out"},
+    {"tokenizer_use_mistral_common", idle, "tekken.json is read where there is no tokenizer.json"},
     {"processor_type", refused, reasons::no_vision},
     {"processor_config", refused, reasons::no_vision},
     {"image_size", refused, reasons::no_vision},

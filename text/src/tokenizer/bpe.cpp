@@ -57,8 +57,53 @@ Bpe::Bpe(const Json& model, const Json& options, bool byte_level) {
     byte_fallback_ = flag_of(options, "byte_fallback", false);
     ignore_merges_ = flag_of(options, "ignore_merges", false);
     read_vocabulary(model);
-    find_special_ids(options, byte_level);
+    if (find(options, "unk_token")) {
+        unknown_token_ = text_of(options, "unk_token");
+        has_unknown_ = true;
+        unknown_id_ = vocabulary_.id_of(unknown_token_).value_or(absent);
+    }
+    find_special_ids(byte_level);
     read_merges(model);
+}
+
+Bpe::Bpe(std::span<const std::string> special, std::span<const std::string> bytes) {
+    ignore_merges_ = true;
+    size_t length = 0;
+    for (const std::string& token : special) length += token.size();
+    for (const std::string& token : bytes) length += 2 * token.size();
+    vocabulary_.reserve(special.size() + bytes.size(), length);
+    for (const std::string& token : bytes) {
+        std::string letters;
+        for (const char byte : token)
+            append_code_point(letters, letter_of_byte(static_cast<unsigned char>(byte)));
+        vocabulary_.add(letters, static_cast<uint32_t>(special.size() + (&token - bytes.data())));
+    }
+    for (const std::string& token : special)
+        vocabulary_.add(token, static_cast<uint32_t>(&token - special.data()));
+    vocabulary_.finish();
+    find_special_ids(true);
+    std::unordered_map<std::string_view, uint32_t> ranks(2 * bytes.size());
+    for (uint32_t rank = 0; rank < bytes.size(); ++rank) ranks.emplace(bytes[rank], rank);
+    add_merges(ranks, static_cast<uint32_t>(special.size()));
+}
+
+void Bpe::add_merges(const std::unordered_map<std::string_view, uint32_t>& ranks,
+                     uint32_t first_id) {
+    struct Pair {
+        uint32_t left, right, rank;
+    };
+    std::vector<Pair> pairs;
+    pairs.reserve(2 * ranks.size());
+    for (const auto& [token, rank] : ranks)
+        for (size_t end = 1; end < token.size(); ++end) {
+            const auto left = ranks.find(token.substr(0, end));
+            if (left == ranks.end()) continue;
+            const auto right = ranks.find(token.substr(end));
+            if (right != ranks.end()) pairs.push_back({left->second, right->second, rank});
+        }
+    merges_.reserve(pairs.size());
+    for (const Pair& pair : pairs)
+        merges_.add(first_id + pair.left, first_id + pair.right, {pair.rank, first_id + pair.rank});
 }
 
 void Bpe::read_vocabulary(const Json& model) {
@@ -78,12 +123,7 @@ void Bpe::read_vocabulary(const Json& model) {
     vocabulary_.finish();
 }
 
-void Bpe::find_special_ids(const Json& options, bool byte_level) {
-    if (find(options, "unk_token")) {
-        unknown_token_ = text_of(options, "unk_token");
-        has_unknown_ = true;
-        unknown_id_ = vocabulary_.id_of(unknown_token_).value_or(absent);
-    }
+void Bpe::find_special_ids(bool byte_level) {
     has_all_bytes_ = byte_level;
     for (unsigned byte = 0; byte < 256; ++byte) {
         std::string letter;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "json_reader.hpp"
@@ -25,6 +27,9 @@ public:
     // `options`: the model, or a replacement of all but its vocabulary and merges. `byte_level`:
     // words are bytes, and the vocabulary has a letter for each byte.
     Bpe(const Json& model, const Json& options, bool byte_level);
+    // Of tokens whose rank is also the rank of every merge that makes them, as in tiktoken.
+    // `special`: the tokens that take the first ids. `bytes`: the others, by rank.
+    Bpe(std::span<const std::string> special, std::span<const std::string> bytes);
 
     const Vocabulary& vocabulary() const { return vocabulary_; }
 
@@ -51,8 +56,9 @@ public:
 private:
     void read_vocabulary(const Json& model);
     void read_merges(const Json& model);
+    void add_merges(const std::unordered_map<std::string_view, uint32_t>& ranks, uint32_t first_id);
     void add_merge(std::string_view left, std::string_view right, uint32_t rank);
-    void find_special_ids(const Json& options, bool byte_level);
+    void find_special_ids(bool byte_level);
     bool falls_back(std::string_view character, std::vector<Symbol>& symbols) const;
 
     Vocabulary vocabulary_;

@@ -7,13 +7,15 @@
 #include "post_processor.hpp"
 #include "pre_tokenizer.hpp"
 #include "ringshard/text/tokenizer.hpp"
+#include "tekken.hpp"
 #include "word_cache.hpp"
 
 namespace ringshard::text {
 
-// The parts of a tokenizer.json.
+// The parts of a tokenizer.json or a tekken.json.
 struct Tokenizer::Parts {
     Parts(const Json& file, const Json& replacement);
+    explicit Parts(const Tekken& tekken);
 
     Normalizer normalizer;
     PreTokenizer pre_tokenizer;

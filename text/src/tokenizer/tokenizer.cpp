@@ -62,6 +62,34 @@ Tokenizer::Parts::Parts(const Json& file, const Json& replacement)
     added.add(tokens, model.vocabulary(), normalizer);
 }
 
+namespace {
+
+Json json_word(const char* text) { return Json(std::string(text)); }
+
+Json words_of(const Tekken& tekken) {
+    const Json split(Json::Object{{"type", json_word("Split")},
+                                  {"pattern", Json(Json::Object{{"Regex", Json(tekken.pattern)}})},
+                                  {"behavior", json_word("Isolated")},
+                                  {"invert", Json(false)}});
+    const Json bytes(Json::Object{{"type", json_word("ByteLevel")},
+                                  {"add_prefix_space", Json(false)},
+                                  {"use_regex", Json(false)}});
+    return Json(Json::Object{{"type", json_word("Sequence")},
+                             {"pretokenizers", Json(Json::List{split, bytes})}});
+}
+
+}  // namespace
+
+Tokenizer::Parts::Parts(const Tekken& tekken)
+    : pre_tokenizer(words_of(tekken)),
+      model(tekken.special, tekken.bytes),
+      decoder(Json(Json::Object{{"type", json_word("ByteLevel")}})) {
+    std::vector<AddedToken> tokens;
+    for (const std::string& text : tekken.special)
+        tokens.push_back({.content = text, .normalized = false, .special = true});
+    added.add(tokens, model.vocabulary(), normalizer);
+}
+
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
@@ -82,6 +110,8 @@ Expected<Tokenizer> Tokenizer::from_json(std::string_view json, const std::strin
         if (!file)
             return Failure{ExitCode::bad_data,
                            format_text("{}: is not JSON: {}", name, file.failure().message)};
+        if (is_tekken(file.value()))
+            return Tokenizer(std::make_unique<Parts>(read_tekken(file.value())));
         const auto instead = read_json(replacement);
         if (!instead || !is_object(instead.value()))
             return Failure{ExitCode::internal, "the value in place of parts is not an object"};

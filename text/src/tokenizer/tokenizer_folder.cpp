@@ -5,6 +5,8 @@
 #include "json_reader.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/shell_word.hpp"
+#include "tekken.hpp"
+#include "tekken_template.hpp"
 #include "tokenizer_class.hpp"
 
 namespace ringshard::text {
@@ -20,11 +22,11 @@ Failure no_tokenizer_in(const fs::path& folder) {
         if (found.empty() && file_exists(folder / name)) found = name;
     if (found.empty())
         return {ExitCode::missing_input,
-                format_text("{}: holds no tokenizer.json", folder.string())};
+                format_text("{}: holds no tokenizer.json (nor tekken.json)", folder.string())};
     return {
         ExitCode::bad_data,
         format_text(
-            "{}: holds {} and no tokenizer.json, the only format that is read; write one: python "
+            "{}: holds {}, and neither tokenizer.json nor tekken.json is there; write one: python "
             "-c \"import sys, transformers as t; a = sys.argv[1]; "
             "t.AutoTokenizer.from_pretrained(a).backend_tokenizer.save(a + '/tokenizer.json')\" {}",
             folder.string(), found, shell_word(folder.string()))};
@@ -40,7 +42,7 @@ public:
     TokenizerFolder read() {
         check_settings();
         const auto content = read_file(folder_ / "tokenizer.json");
-        if (!content) throw Error(no_tokenizer_in(folder_));
+        if (!content) return read_tekken_folder();
         const TokenizerClass chosen = choose(*content);
         auto templates = read_templates();
         FolderTokens tokens(folder_, config_, chosen, *content);
@@ -65,6 +67,24 @@ public:
     }
 
 private:
+    // Reads the folder of a model of Mistral that has tekken.json alone. A template in the folder
+    // overrides the one of the file's version.
+    TokenizerFolder read_tekken_folder() const {
+        const fs::path file = folder_ / "tekken.json";
+        const auto content = read_file(file);
+        if (!content) throw Error(no_tokenizer_in(folder_));
+        TokenizerFolder result{.tokenizer = Tokenizer::from_json(*content, file.string()).value(),
+                               .special_tokens = {},
+                               .extra_special_tokens = {},
+                               .chat_templates = read_templates()};
+        const Tekken tekken = read_tekken(read_json(*content).value());
+        result.special_tokens = named_tokens(tekken);
+        if (const auto source = tekken_chat_template(tekken.version);
+            source && result.chat_templates.empty())
+            result.chat_templates["default"] = *source;
+        return result;
+    }
+
     bool is_true(const char* key) const {
         const Value* const value = config_.find(key);
         return value != nullptr && value->truth() != nullptr && *value->truth();

@@ -7,6 +7,7 @@
 #include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/data/text_tools.hpp"
+#include "ringshard/text/tokenizer_folder.hpp"
 
 namespace ringshard::cli {
 
@@ -65,6 +66,12 @@ text::Value to_value(int64_t id, const text::AddedToken& token) {
 std::optional<Failure> adopt_tokens(const std::vector<std::pair<int32_t, text::AddedToken>>& tokens,
                                     std::map<std::string, std::string>& files) {
     if (tokens.empty()) return std::nullopt;
+    if (!files.contains("tokenizer.json"))
+        return Failure{ExitCode::settings,
+                       format_text("tekken.json cannot hold the added token \"{}\": leave "
+                                   "added_tokens and a chat_template_path with tokens of its own "
+                                   "out, or give the model a tokenizer.json",
+                                   tokens.front().second.content)};
     // text::Value keeps the order of the vocabulary and reads a large one quickly.
     auto tokenizer = text::read_json(files["tokenizer.json"]);
     if (!tokenizer)
@@ -113,6 +120,22 @@ void adopt_eos(const data::TextTools::Adopted::Token& eos,
     if (generation) generation["eos_token_id"] = stops;
 }
 
+// The template of a tokenizer that holds none in its files, such as a tekken.json.
+std::optional<Failure> adopt_own_template(const config::Config& config,
+                                          const Environment& environment,
+                                          std::map<std::string, std::string>& files) {
+    if (!files.contains("tekken.json") || files.contains("tokenizer.json")) return std::nullopt;
+    for (const auto* name : {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"})
+        if (files.contains(name)) return std::nullopt;
+    const auto format = data::format_settings(config, HubCache(environment));
+    if (!format) return format.failure();
+    const auto folder = text::TokenizerFolder::read(format.value().tokenizer);
+    if (!folder) return folder.failure();
+    if (const auto source = folder.value().chat_template(false))
+        files["chat_template.jinja"] = *source;
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<comm::AgreedFailure> write_export_template(
@@ -121,7 +144,8 @@ std::optional<comm::AgreedFailure> write_export_template(
     const bool is_asked_for = !config.model.chat_template_path.empty() ||
                               !config.model.eos_token.empty() || !config.model.added_tokens.empty();
     std::optional<Failure> failure;
-    if (is_asked_for && context.world.is_root()) {
+    if (context.world.is_root()) failure = adopt_own_template(config, context.environment, files);
+    if (!failure && is_asked_for && context.world.is_root()) {
         const auto format = data::format_settings(config, HubCache(context.environment));
         const auto tools =
             format ? data::TextTools::load(format.value(), data::TextTools::Template::if_there)

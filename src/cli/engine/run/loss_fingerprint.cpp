@@ -50,7 +50,8 @@ std::string chat_template_in(const std::map<std::string, std::string>& files) {
 LossFingerprint text_files(const std::map<std::string, std::string>& files) {
     LossFingerprint found;
     std::string tokenizer;
-    for (const auto* name : {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model"})
+    for (const auto* name :
+         {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model", "tekken.json"})
         if (const auto file = files.find(name); file != files.end()) tokenizer += file->second;
     if (!tokenizer.empty()) found["the tokenizer (hash of its files)"] = hash_of(tokenizer);
     if (const std::string source = chat_template_in(files); !source.empty())

@@ -207,7 +207,8 @@ int inspect_rows(const Args& args, const data::ArrayFile& plan) {
         if (const auto made = text::read_json(rows.value().store().about()))
             format = tokenizer_of(made.value());
     std::optional<data::TextTools> tools;
-    if (file_exists(format.tokenizer / "tokenizer.json")) {
+    if (file_exists(format.tokenizer / "tokenizer.json") ||
+        file_exists(format.tokenizer / "tekken.json")) {
         auto loaded = data::TextTools::load(format, data::TextTools::Template::not_needed);
         if (!loaded) return report_failure(loaded.failure());
         tools.emplace(std::move(loaded).value());
