@@ -6,6 +6,28 @@
 // Values that only other programs have, and what is taken in their place.
 namespace ringshard::config {
 
+namespace {
+
+// Trackers of transformers whose files are not written here: the words of report_to that are left
+// out.
+const std::vector<std::string>& other_trackers() {
+    static const std::vector<std::string> names{"azure_ml", "clearml", "codecarbon", "comet",
+                                                "comet_ml", "dagshub", "dvclive",    "flyte",
+                                                "kubeflow", "neptune", "swanlab"};
+    return names;
+}
+
+// Returns the rule that a word of a list breaks.
+std::string unknown_word(const Option& option, const std::string& word) {
+    std::vector<std::string> known = option.kept_words;
+    known.insert(known.end(), other_trackers().begin(), other_trackers().end());
+    const std::string nearest = nearest_name(lower_case(word), known);
+    return format_text("{} is none of {}{}", word, join(known, ", "),
+                       nearest.empty() ? "" : format_text("; did you mean {}?", nearest));
+}
+
+}  // namespace
+
 bool Resolver::asks_for_nothing(const Option& option, const std::string& value) {
     return same_meaning(option.shape, value, option.default_text) || is_null(value) ||
            std::ranges::any_of(option.harmless_values, [&](const std::string& harmless) {
@@ -24,9 +46,15 @@ std::string Resolver::take_replacements(const Option& option, const std::string&
     std::vector<std::string> words;
     if (option.kept_words.empty() || read_value(text, words)) return text;
     std::vector<std::string> kept;
-    for (const std::string& word : words)
-        if (std::ranges::find(option.kept_words, lower_case(word)) != option.kept_words.end())
+    const auto is_among = [](const std::vector<std::string>& list, const std::string& word) {
+        return std::ranges::find(list, lower_case(word)) != list.end();
+    };
+    for (const std::string& word : words) {
+        if (is_among(option.kept_words, word))
             kept.push_back(word);
+        else if (!is_among(other_trackers(), word))
+            result_.problems.push_back(complaint(statement, unknown_word(option, word)));
+    }
     if (kept.size() == words.size()) return text;
     replaced_.push_back({&option, statement, option.reason});
     return write_value(kept);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "check_rope.hpp"
 #include "enum_names.hpp"
 #include "ringshard/config/env_setting.hpp"
 #include "ringshard/config/evaluation_sets.hpp"
@@ -79,6 +80,8 @@ public:
         if (type != "float32" && type != "bfloat16" && type != "auto")
             complain({"dtype"}, "must be float32, bfloat16 or auto");
         const ModelSettings& model = settings_.values.model;
+        const std::string wrong_rope = wrong_rope_parameters(model.rope_parameters);
+        if (!wrong_rope.empty()) complain({"rope_parameters"}, wrong_rope);
         if (!model.chat_template.empty() && !model.chat_template_path.empty())
             complain({"chat_template", "chat_template_path"}, "name two templates; leave one out");
         if (!model.chat_template.empty() && model.chat_template.find('{') == std::string::npos)

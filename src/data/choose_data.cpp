@@ -85,27 +85,6 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     return preparation;
 }
 
-// Reads a row_template: text, or the name of a file.
-Expected<std::string> template_text(const std::string& setting) {
-    if (setting.find('{') != std::string::npos) return setting;
-    auto content = read_file(setting);
-    if (!content)
-        return Failure{ExitCode::missing_input,
-                       format_text("row_template = {}: there is no such file; it is a mapping such "
-                                   R"(as {{"prompt": "{{{{question}}}}"}}, a template, or a file)",
-                                   setting)};
-    return std::move(*content);
-}
-
-Expected<Value::Object> template_variables(const std::string& setting) {
-    if (setting.empty()) return Value::Object();
-    auto value = text::read_json(setting);
-    if (!value || value.value().object() == nullptr)
-        return Failure{ExitCode::settings,
-                       R"(template_variables: must be a mapping, such as {"NAME": "Ann"})"};
-    return std::move(*value.value().object());
-}
-
 // Returns true if the template reads bos_token, eos_token or another fact about the tokenizer.
 bool needs_special_tokens(const RowTemplate& made) {
     return std::ranges::any_of(made.names(), [](const std::string& name) {
@@ -117,7 +96,7 @@ bool needs_special_tokens(const RowTemplate& made) {
 // Gives row_template and template_variables to every source without its own, and parses them.
 std::optional<Failure> make_templates(const config::DataSettings& data,
                                       const FormatSettings& format, std::vector<Source>& sources) {
-    const auto variables = template_variables(data.template_variables);
+    const auto variables = read_template_variables(data.template_variables);
     if (!variables) return variables.failure();
     for (Source& source : sources) {
         RowMapping& mapping = source.mapping;
@@ -127,7 +106,7 @@ std::optional<Failure> make_templates(const config::DataSettings& data,
                 mapping.variables.emplace_back(name, value);
         if (mapping.template_source.empty()) mapping.template_source = data.row_template;
         if (mapping.template_source.empty()) continue;
-        auto text = template_text(mapping.template_source);
+        auto text = read_row_template(mapping.template_source);
         if (!text) return text.failure();
         mapping.template_source = std::move(text).value();
         auto made = RowTemplate::parse(mapping.template_source, mapping.variables);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <regex>
+#include <cctype>
 
+#include "ringshard/base/files.hpp"
 #include "row_columns.hpp"
 
 namespace ringshard::data {
@@ -25,18 +26,63 @@ bool is_function(const std::string& name) {
     return std::ranges::find(functions, name) != functions.end();
 }
 
+bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// Removes white space and then the word from the front of a text; false, and nothing removed, if
+// something else is there.
+bool take_word(std::string_view& text, std::string_view word) {
+    const std::string_view rest =
+        text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!rest.starts_with(word)) return false;
+    if (rest.size() > word.size() && is_of_name(word.back()) && is_of_name(rest[word.size()]))
+        return false;
+    text = rest.substr(word.size());
+    return true;
+}
+
+// Returns true if the text, which ends before a name, ends with {% set or {%- set.
+bool ends_with_set(std::string_view before) {
+    const size_t tag = before.rfind("{%");
+    if (tag == std::string_view::npos) return false;
+    std::string_view inside = before.substr(tag + 2);
+    if (inside.starts_with('-')) inside.remove_prefix(1);
+    return take_word(inside, "set") && trim(inside).empty();
+}
+
 // Returns true if the template asks whether the name is defined, has a default for it, or sets it.
 bool may_lack(const std::string& source, const std::string& name) {
-    const std::regex question("\\b" + name + R"(\s+is\s+(not\s+)?(defined|undefined)|\b)" + name +
-                              R"(\s*\|\s*(default|d)\b|\{%-?\s*set\s+)" + name + R"(\s*=)");
-    return std::regex_search(source, question);
+    for (size_t at = source.find(name); at != std::string::npos; at = source.find(name, at + 1)) {
+        if (at > 0 && is_of_name(source[at - 1])) continue;
+        std::string_view after = std::string_view(source).substr(at + name.size());
+        if (after.empty() || is_of_name(after.front())) continue;
+        std::string_view question = after;
+        if (take_word(question, "is")) {
+            take_word(question, "not");
+            if (take_word(question, "defined") || take_word(question, "undefined")) return true;
+        }
+        question = after;
+        if (take_word(question, "|") &&
+            (take_word(question, "default") || take_word(question, "d")))
+            return true;
+        question = after;
+        if (take_word(question, "=") && ends_with_set(std::string_view(source).substr(0, at)))
+            return true;
+    }
+    return false;
 }
 
 // Returns the name if the text is {{ name }} and nothing else.
 std::string lone_name(const std::string& text) {
-    static const std::regex lone(R"(\s*\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}\s*)");
-    std::smatch match;
-    return std::regex_match(text, match, lone) ? match[1].str() : "";
+    std::string_view inside = trim(text);
+    if (!inside.starts_with("{{") || !inside.ends_with("}}")) return {};
+    inside.remove_prefix(2);
+    inside.remove_suffix(std::min<size_t>(2, inside.size()));
+    if (inside.starts_with('-')) inside.remove_prefix(1);
+    if (inside.ends_with('-')) inside.remove_suffix(1);
+    const std::string_view name = trim(inside);
+    const bool is_name = !name.empty() && std::ranges::all_of(name, is_of_name) &&
+                         std::isdigit(static_cast<unsigned char>(name.front())) == 0;
+    return is_name ? std::string(name) : "";
 }
 
 const Value* find_in(const Value::Object& members, const std::string& name) {
@@ -217,6 +263,28 @@ Expected<Value> RowTemplate::apply(const Value& row) const {
         variables.emplace_back(name, std::move(value).value());
     }
     return render(*root_, variables);
+}
+
+Expected<std::string> read_row_template(const std::string& setting) {
+    if (setting.find('{') != std::string::npos) return setting;
+    auto content = read_file(setting);
+    if (!content)
+        return Failure{ExitCode::missing_input,
+                       format_text("row_template = {}: there is no such file; it is a mapping such "
+                                   R"(as {{"prompt": "{{{{question}}}}"}}, a template, or a file)",
+                                   setting)};
+    return std::move(*content);
+}
+
+Expected<Value::Object> read_template_variables(const std::string& setting) {
+    if (setting.empty()) return Value::Object();
+    auto value = text::read_json(setting);
+    if (!value || value.value().object() == nullptr)
+        return Failure{
+            ExitCode::settings,
+            format_text(R"(template_variables = {}: must be a mapping, such as {{"NAME": "Ann"}})",
+                        setting)};
+    return std::move(*value.value().object());
 }
 
 namespace {

@@ -37,6 +37,12 @@ private:
     std::vector<std::pair<std::string, std::string>> parsed_;
 };
 
+// Reads the setting row_template: the text of a template, or the name of a file that holds one.
+Expected<std::string> read_row_template(const std::string& setting);
+
+// Reads the setting template_variables: a mapping as JSON; empty: none.
+Expected<text::Value::Object> read_template_variables(const std::string& setting);
+
 // Replaces {{NAME}} in the texts of a row, at any depth. Fails if a name of capital letters is not
 // among the variables.
 std::optional<Failure> fill_placeholders(text::Value& value, const text::Value::Object& variables);

@@ -488,6 +488,23 @@ push_to_hub: true
                    .data.mixture_seed.value() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(positions_that_are_wrong) {
+    const auto wrong = [](const std::string& rope, const std::string& words) {
+        BOOST_TEST(says(problem({"--rope_parameters", rope}), words), rope);
+    };
+    wrong(R"({"rope_type": "yarm"})", R"(rope_type = "yarm": this program serves)");
+    wrong(R"({"rope_type": "yarm"})", "did you mean yarn?");
+    wrong(R"({"rope_type": "yarn", "factor": "4"})", R"(factor = "4": must be a number above 0)");
+    wrong(R"({"rope_type": "yarn", "factor": 0})", "factor = 0: must be a number above 0");
+    wrong("[4]", "must be a mapping");
+    wrong(R"({"full_attention": {"rope_type": "linear"}, "factor": 2})",
+          "factor: full_attention and sliding_attention have a mapping each");
+    wrong(R"({"full_attention": {"rope_type": "linear", "factor": -1}})",
+          "full_attention: factor = -1: must be a number above 0");
+    BOOST_TEST(resolve({"--rope_parameters", R"({"full_attention": {"rope_type": "default"}})"})
+                   .problems.empty());
+}
+
 BOOST_AUTO_TEST_CASE(fields_of_config_json) {
     const char* const kwargs =
         R"({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}, "rms_norm_eps": 1e-5,

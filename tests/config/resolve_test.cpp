@@ -337,7 +337,12 @@ BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
                 config::Precision::bf16));
     BOOST_TEST(has_note(resolve({"--fp16"}), "needs no loss scaling"));
     BOOST_TEST(has_note(resolve({"--load_in_8bit"}), "load_in_4bit true holds it in NF4"));
-    BOOST_TEST(has_note(resolve({"--report_to", "comet_ml", "my_own"}), "metrics.jsonl"));
+    BOOST_TEST(has_note(resolve({"--report_to", "comet_ml", "SwanLab"}), "metrics.jsonl"));
+    BOOST_TEST(says(problem({"--report_to", "tensorbord"}),
+                    "report_to = tensorbord [command line]: tensorbord is none of none, all, "
+                    "tensorboard"));
+    BOOST_TEST(says(problem({"--report_to", "tensorbord"}), "did you mean tensorboard?"));
+    BOOST_TEST(number(problem({"--report_to", "wandb,my_own"}).code) == 78);
     BOOST_TEST(values({"--report_to", "comet_ml", "tensorboard"}).logging.report_to.size() == 1U);
     BOOST_TEST(has_note(resolve({"--torch_compile"}), "there is no graph to compile"));
     BOOST_TEST(values({"--push_to_hub", "--hub_model_id", "ann/m"}).checkpoint.hub_model_id ==

@@ -54,6 +54,23 @@ BOOST_AUTO_TEST_CASE(messages_that_a_row_may_lack) {
                R"({"messages": [{"role": "user", "content": "a"}]})");
 }
 
+BOOST_AUTO_TEST_CASE(names_that_a_template_asks_for) {
+    const auto text = [](const std::string& source) {
+        return made(R"({"text": ")" + source + R"("})", R"({"q": 1, "whose": 1, "awho": 1})");
+    };
+    for (const char* const source :
+         {"{{ 1 if who is defined else 0 }}", "{{ 1 if who is  not  defined else 0 }}",
+          "{{ 1 if who is undefined else 0 }}", "{{ who|d('x') }}", "{{ who | default('x') }}",
+          "{%- set who = 'x' %}{{who}}", "{% set who='x' -%}{{ who }}"})
+        BOOST_TEST(text(source).starts_with(R"({"text": )"), source);
+    for (const char* const source :
+         {"{{ whose is defined }}{{who}}", "{{ who | dictsort }}", "{% if who == 1 %}{% endif %}",
+          "{{ awho is defined }}{{ who }}"})
+        BOOST_TEST(text(source).starts_with("row_template.text needs who"), source);
+    BOOST_TEST(made(R"({"m": " {{- talk -}} "})", R"({"talk": [1]})") == R"({"m": [1]})");
+    BOOST_TEST(made(R"({"m": "{{ talk[0] }}"})", R"({"talk": [1]})") == R"({"m": "1"})");
+}
+
 BOOST_AUTO_TEST_CASE(a_template_of_the_whole_row) {
     BOOST_TEST(
         made(

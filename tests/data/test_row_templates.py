@@ -214,6 +214,20 @@ class RowTemplates(PrepareTest):
         self.expect_one_message(self.prepare("--dataset_name", self.write("text.jsonl", [{"text": "a"}]), "--system_prompt", "s"), 65,
                                 "system_prompt is for conversations")
 
+    def test_wrong_templates_are_found_without_data(self):
+        broken = self.folder / "broken.jinja"
+        broken.write_text("{% for message in messages %}")
+        own = json.dumps([{"path": "a", "row_template": {"text": "{{ q"}}])
+        for flags, code, words in ((("--row_template", '{"text": "{% if %}"}'), 78, "row_template.text, line 1"),
+                                   (("--row_template", "nowhere.json"), 66, "row_template = nowhere.json: there is no such file"),
+                                   (("--template_variables", "[1]"), 78, "template_variables = [1]: must be a mapping"),
+                                   (("--datasets", own), 78, "row_template.text, line 1"),
+                                   (("--chat_template", "{% for %}"), 78, "chat_template, line 1"),
+                                   (("--chat_template_path", str(broken)), 78, f"{broken}, line 1"),
+                                   (("--chat_template_path", "nowhere.jinja"), 66, "chat_template_path = nowhere.jinja: there is no such file")):
+            self.expect_one_message(run("config", *flags), code, words)
+        self.expect(run("config", "--row_template", str(TEMPLATES / "squad.jinja"), "--template_variables", '{"NAME": "Ann"}'), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,8 +5,24 @@
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/resolve.hpp"
+#include "ringshard/data/check_templates.hpp"
 
 namespace ringshard::cli {
+
+namespace {
+
+// A start would refuse these where it reads the data.
+int refuse_wrong_templates(const config::Config& config) {
+    const std::vector<Failure> failures =
+        data::check_templates({.row_template = config.data.row_template,
+                               .template_variables = config.data.template_variables,
+                               .datasets = config.data.datasets,
+                               .chat_template = config.model.chat_template,
+                               .chat_template_path = config.model.chat_template_path});
+    return failures.empty() ? number(ExitCode::done) : report_failure(config::summary(failures));
+}
+
+}  // namespace
 
 int print_config(const Invocation& invocation, const Environment& environment) {
     std::vector<std::string> flags = invocation.flags;
@@ -19,6 +35,7 @@ int print_config(const Invocation& invocation, const Environment& environment) {
     const config::OptionTable table;
     const config::Resolution resolution = config::resolve(table, flags, environment);
     if (!resolution.problems.empty()) return report_failure(config::summary(resolution.problems));
+    if (const int code = refuse_wrong_templates(resolution.settings.values); code != 0) return code;
     for (const std::string& note : resolution.notes) std::cerr << "note: " << note << '\n';
     std::cout << (as_json     ? config::print_json(resolution.settings, table) + "\n"
                   : is_import ? config::print_given(resolution.settings, table)
