@@ -488,6 +488,46 @@ push_to_hub: true
                    .data.mixture_seed.value() == 0);
 }
 
+// TRL's example of a million tokens: the file of Accelerate, and the arguments of SFTConfig.
+BOOST_AUTO_TEST_CASE(a_million_tokens) {
+    const TemporaryFile accelerate("context_parallel_8gpu.yaml", R"(distributed_type: FSDP
+mixed_precision: bf16
+num_processes: 8
+fsdp_config:
+  fsdp_version: 2
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_cpu_ram_efficient_loading: true
+parallelism_config:
+  parallelism_config_cp_size: 8
+)");
+    const config::Config config = of_recipe("sft.yaml", R"(model_name_or_path: Qwen/Qwen3-8B
+output_dir: Qwen3-8B-1M
+max_length: 1048576
+per_device_train_batch_size: 1
+logging_steps: 1
+save_strategy: "no"
+pad_to_multiple_of: 16
+gradient_checkpointing_kwargs: {"offload": true}
+bf16: true
+model_init_kwargs:
+  dtype: bfloat16
+  rope_parameters:
+    rope_type: yarn
+    rope_theta: 1000000
+    factor: 32.0
+    original_max_position_embeddings: 32768
+)",
+                                            {"--config_file", accelerate.path()});
+    BOOST_TEST(config.parallel.cp_size.value() == 8);
+    BOOST_TEST((config.parallel.distributed_type == config::DistributedType::fsdp));
+    BOOST_TEST(config.data.max_length.value() == 1048576);
+    BOOST_TEST(config.training.activation_offloading);
+    BOOST_TEST(config.training.gradient_checkpointing);
+    BOOST_TEST(config.model.overrides() ==
+               R"({"rope_parameters":{"rope_type":"yarn","rope_theta":1000000,"factor":32.0,)"
+               R"("original_max_position_embeddings":32768}})");
+}
+
 BOOST_AUTO_TEST_CASE(positions_that_are_wrong) {
     const auto wrong = [](const std::string& rope, const std::string& words) {
         BOOST_TEST(says(problem({"--rope_parameters", rope}), words), rope);
@@ -503,6 +543,23 @@ BOOST_AUTO_TEST_CASE(positions_that_are_wrong) {
           "full_attention: factor = -1: must be a number above 0");
     BOOST_TEST(resolve({"--rope_parameters", R"({"full_attention": {"rope_type": "default"}})"})
                    .problems.empty());
+}
+
+// Fields of BitsAndBytesConfig, and settings that alignment-handbook and Accelerate have in blocks.
+BOOST_AUTO_TEST_CASE(blocks_of_other_libraries) {
+    const config::Config config = values(
+        {"--use_peft", "--quantization_config",
+         R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": true,
+             "bnb_4bit_compute_dtype": "bfloat16", "quant_method": "bitsandbytes"})",
+         "--gradient_accumulation_kwargs", R"({"num_steps": 4, "sync_each_batch": true})",
+         "--dataset_kwargs", R"({"add_special_tokens": false, "append_concat_token": false})"});
+    BOOST_TEST(config.quantization.load_in_4bit);
+    BOOST_TEST(config.quantization.use_bnb_nested_quant);
+    BOOST_TEST(config.training.gradient_accumulation_steps == 4);
+    BOOST_TEST(values({"--dataset_kwargs", R"({"skip_prepare_dataset": true})"})
+                   .data.skip_prepare_dataset);
+    BOOST_TEST(says(problem({"--quantization_config", R"({"load_in_3bit": true})"}),
+                    "did you mean load_in_4bit?"));
 }
 
 BOOST_AUTO_TEST_CASE(fields_of_config_json) {

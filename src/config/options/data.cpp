@@ -161,7 +161,11 @@ void add_data_options(OptionTable& table) {
         .at_least(1);
     group.serve("data_cache_dir", &DataSettings::data_cache_dir,
                 "Folder for prepared data that all nodes see; default: HF_HOME/ringshard.");
-    group.block("dataset_kwargs", "Settings of the preparation as JSON.");
+    group.block("dataset_kwargs", "Settings of the preparation as JSON.", "dataset_kwargs_");
+    group.accept_all({{"dataset_kwargs_add_special_tokens", Shape::boolean},
+                      {"dataset_kwargs_append_concat_token", Shape::boolean}},
+                     "TRL reads it no longer: the chat template writes the special tokens of a "
+                     "conversation, and packed rows are joined as they are");
 
     group.older("max_seq_length", "max_length");
     group.older("group_by_length", "train_sampling_strategy", Shape::boolean,
@@ -192,15 +196,19 @@ void add_data_options(OptionTable& table) {
     group.accept("non_blocking", Shape::boolean, "false", order);
     group.accept("use_configured_state", Shape::boolean, "false", order);
     group.accept("data_loader_config", Shape::word, "null", order);
-    group.refuse("dataloader_in_order", Shape::boolean, "true",
-                 "rows are always visited in order; leave it out");
+    group.accept("dataloader_in_order", Shape::boolean, "true",
+                 "rows come in the order of the sampler, which false permits too");
     group.refuse("split_batches", Shape::boolean, "false",
                  "the batch size is per data rank: divide it by hand");
     group.refuse(
         "even_batches", Shape::boolean, "true",
         "every data rank takes part in every step; use dataloader_drop_last to leave out the tail");
-    group.refuse("gradient_accumulation_kwargs", Shape::json, "null",
-                 "set gradient_accumulation_steps itself");
+    group.block("gradient_accumulation_kwargs", "Accelerate's settings of accumulation as JSON.",
+                "gradient_accumulation_", {{"num_steps", "gradient_accumulation_steps"}});
+    group.accept_all({{"gradient_accumulation_sync_each_batch", Shape::boolean},
+                      {"gradient_accumulation_sync_with_dataloader", Shape::boolean}},
+                     "gradients of a step are summed over its micro-batches, and an epoch's last "
+                     "step has fewer of them");
     group.block("accelerator_config", "Accelerate's loader settings as JSON.");
 }
 

@@ -57,8 +57,8 @@ void add_evaluation_options(OptionTable& table) {
                       {"eval_accumulation_steps", Shape::integer},
                       {"batch_eval_metrics", Shape::boolean}},
                      path);
-    group.refuse("include_for_metrics", Shape::list, "[]",
-                 "there is no compute_metrics function to feed");
+    group.accept("include_for_metrics", Shape::list, "[]",
+                 "a compute_metrics function would be fed with it, and there is none");
 }
 
 }  // namespace ringshard::config

@@ -28,8 +28,11 @@ void add_quantization_options(OptionTable& table) {
                   "the frozen model is held in the type of the computation (mixed_precision), "
                   "2 bytes a weight in bf16 where 8 bits take 1; load_in_4bit true holds it in "
                   "NF4, half a byte");
-    group.refuse("quantization_config", Shape::json, "null",
-                 "give load_in_4bit, bnb_4bit_quant_type and use_bnb_nested_quant in its place");
+    group.block("quantization_config", "Fields of transformers' BitsAndBytesConfig as JSON.", {},
+                {{"bnb_4bit_use_double_quant", "use_bnb_nested_quant"}});
+    group.accept("bnb_4bit_compute_dtype", Shape::word, "null",
+                 "products with weights in four bits are computed in the type of mixed_precision");
+    group.accept("quant_method", Shape::word, "null", "load_in_4bit and load_in_8bit say it");
 }
 
 }  // namespace ringshard::config
