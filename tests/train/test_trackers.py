@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import zlib
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, run  # noqa: E402
+from trainer import PATIENCE, TRAINER, TrainerTest, clean_environment, read_metrics, run  # noqa: E402
 
 import unittest  # noqa: E402
 
@@ -152,6 +153,34 @@ class Trackers(TrainerTest):
         for name in ("wandb", "mlruns", "trackio"):
             os.remove(os.path.join(self.output, name))
         self.assertEqual(len(self.numbers()), 9 + 3 + 3 + 1)
+
+    def train_on_small_disks(self, size):
+        """Trains with a file system of its own, of that size, for each tracker."""
+        folders = [os.path.join(self.output, name) for name in ("wandb", "mlruns", "trackio", "tensorboard")]
+        for folder in folders:
+            os.makedirs(folder)
+        mounts = " && ".join(f"mount -t tmpfs -o size={size} none {folder}" for folder in folders)
+        command = [TRAINER, "train", "--output_dir", self.output, *COMMON, "--report_to", "all"]
+        return subprocess.run(["unshare", "-m", "sh", "-c", mounts + ' && exec "$@"', "sh", *command], capture_output=True, text=True,
+                              timeout=120 * PATIENCE, env=clean_environment(OMPI_MCA_ess_singleton_isolated="1"))
+
+    def test_full_disks_harm_no_training(self):
+        probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", self.folder.name], capture_output=True, text=True)
+        if probe.returncode != 0:
+            self.skipTest(f"no mounts in a namespace of its own here: {probe.stderr.strip()}")
+        losses = None
+        for size in ("4k", "16k", "64k"):
+            with self.subTest(size):
+                shutil.rmtree(self.output, ignore_errors=True)
+                result = self.train_on_small_disks(size)
+                self.expect(result, 0, "done: step 9")
+                self.assertEqual(len(self.numbers()), 9 + 3 + 3 + 1)
+                loss = [line["loss"] for line in read_metrics(self.output) if "loss" in line]
+                self.assertEqual(loss, losses or loss)
+                losses = loss
+                if size == "4k":
+                    for name in ("wandb", "mlflow", "trackio"):
+                        self.assertIn(f"nothing more is written for {name} in this attempt, and metrics.jsonl has all of it", result.stderr)
 
     def test_a_lost_folder_comes_back_with_the_next_start(self):
         self.assertNotEqual(self.train("--report_to", "none", RINGSHARD_FAULT="step:8:kill").returncode, 0)
