@@ -11,6 +11,8 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+sys.path.insert(0, os.path.join(FOLDER, "..", "..", "text", "tests"))
+from test_tekken import tekken  # noqa: E402
 from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
 
 TINY = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
@@ -112,6 +114,35 @@ class Identity(Case):
         with open(path, "w") as file:
             file.write(text + "\n")
         self.refuse("the tokenizer (hash of its files)", model=other)
+
+    def test_tekken(self):
+        """The file and its template are beside the result and part of the run's identity."""
+        sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
+                 "head_dim": 4, "vocab_size": 1024, "sliding_window": None, "eos_token_id": 2}
+        os.makedirs(self.path("mistral"))
+        file = tekken("v13")
+        for name, content in (("config.json", sizes | {"model_type": "mistral", "architectures": ["MistralForCausalLM"]}), ("tekken.json", file)):
+            with open(self.path("mistral", name), "w") as opened:
+                json.dump(content, opened)
+        model = self.path("mistral-model")
+        self.expect(run("init", "--config_json", self.path("mistral", "config.json"), "--output_dir", model), 0)
+        chats = self.write_rows("chats", [{"messages": [{"role": "user", "content": f"the {i}"}, {"role": "assistant", "content": "weather"}]}
+                                          for i in range(16)])
+        flags = ("--max_steps", "2", "--save_steps", "1", "--assistant_only_loss", "true")
+        self.expect(self.train("tekken", *flags, model=model, data=chats), 0, "done: step 2")
+        for folder in (self.path("tekken"), self.path("tekken", "checkpoint-1")):
+            with open(os.path.join(folder, "tekken.json")) as opened:
+                self.assertEqual(json.load(opened), file)
+            with open(os.path.join(folder, "chat_template.jinja")) as opened:
+                self.assertIn("{%- generation -%}", opened.read())
+        shutil.rmtree(self.path("tekken", "checkpoint-2"))
+        first, second = file["vocab"][300:302]
+        file["vocab"][300:302] = [second | {"rank": 300}, first | {"rank": 301}]
+        with open(os.path.join(model, "tekken.json"), "w") as opened:
+            json.dump(file, opened)
+        self.expect_one_message(self.train("tekken", *flags, model=model, data=chats), 78, "the tokenizer (hash of its files)")
+        added = self.train("added", *flags, "--added_tokens", "<new>", "--max_steps", "1", model=model, data=chats)
+        self.expect_one_message(added, 78, 'tekken.json cannot hold the added token "<new>"')
 
     def test_a_complete_run_begins_no_attempt(self):
         output = self.copy("begun")
