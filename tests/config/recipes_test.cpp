@@ -166,9 +166,11 @@ BOOST_AUTO_TEST_CASE(a_base_with_experts_is_not_rounded) {
 }
 
 BOOST_AUTO_TEST_CASE(no_key_is_silent) {
-    const Resolution resolution = resolution_of(
-        "keys.yaml",
-        "base_model: b\nlearning_rate: 1e-4\nfp16: false\nbf16: true\neta_min: 1e-5\n");
+    const Resolution resolution =
+        resolution_of("keys.yaml",
+                      "base_model: b\nlearning_rate: 1e-4\nfp16: false\nbf16: true\neta_min: 1e-5\n"
+                      "rl: false\n");
+    BOOST_TEST(has_note(resolution, "rl: not needed"));
     BOOST_TEST(has_note(resolution, "fp16: not needed"));
     BOOST_TEST(has_note(resolution, "eta_min: not needed, axolotl itself reads no such key"));
 }

@@ -73,8 +73,9 @@ void read_adapter(ForeignImport& import) {
             import.set(path, "lora_dropout", value);
         else if (key == "use_dora")
             import.set(path, "use_dora", value);
-        else if (key == "target_modules" || key == "match_all_linear" || key == "exclude_modules" ||
-                 key == "_target_")
+        else if (key == "_target_")
+            import.idle(path, "adapters are LoRA");
+        else if (key == "target_modules" || key == "match_all_linear" || key == "exclude_modules")
             continue;
         else if (key == "use_triton" || key == "lora_dtype" || key == "dropout_position" ||
                  key == "lora_A_init" || key == "use_memory_efficient_lora")
@@ -84,7 +85,9 @@ void read_adapter(ForeignImport& import) {
     }
     if (import.is_on("peft.match_all_linear") ||
         import.at("peft.target_modules") == ordered_json::array({"*"}))
-        import.set("peft.match_all_linear", "lora_target_modules", std::string("all-linear"));
+        import.set(
+            import.is_on("peft.match_all_linear") ? "peft.match_all_linear" : "peft.target_modules",
+            "lora_target_modules", std::string("all-linear"));
     else if (import.has("peft.target_modules"))
         set_patterns(import, "peft.target_modules", "lora_target_modules");
     if (import.has("peft.exclude_modules"))

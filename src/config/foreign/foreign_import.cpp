@@ -164,8 +164,9 @@ void ForeignImport::take(const ForeignKey& key, const std::string& path,
         case KeyMeaning::read: read_.push_back(path); return;
         case KeyMeaning::idle: return idle(path, key.text);
         case KeyMeaning::refused:
-            if (!asks_for_nothing(value) && !is_harmless(key, written)) refuse(path, key.text);
-            return;
+            if (asks_for_nothing(value) || is_harmless(key, written))
+                return idle(path, "it asks for what is done without it");
+            return refuse(path, key.text);
         case KeyMeaning::sets: break;
     }
     std::string meaning = written;
@@ -173,7 +174,8 @@ void ForeignImport::take(const ForeignKey& key, const std::string& path,
         if (const size_t equals = pair.find('=');
             equals != std::string::npos && lower_case(written) == pair.substr(0, equals))
             meaning = pair.substr(equals + 1);
-    if (meaning.empty() && !written.empty()) return idle(path, "it asks for nothing");
+    if (meaning.empty() && !written.empty())
+        return idle(path, "it asks for what is done without it");
     set(path, std::string(key.text), meaning);
 }
 
