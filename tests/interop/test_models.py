@@ -264,7 +264,7 @@ class Models(TrainerTest):
                 json.dump({"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|im_end|>", "added_tokens_decoder": {
                     token["id"]: {key: token[key] for key in keys} for token in tokenizer["added_tokens"]}}, file)
             theirs = AutoTokenizer.from_pretrained(model)
-            self.convert(model, "holds vocab.json and no tokenizer.json")
+            self.convert(model, "holds vocab.json, and neither tokenizer.json nor tekken.json")
             ours = run("tokenize", "--model_name_or_path", model, stdin="".join(json.dumps({"text": t}) + "\n" for t in texts))
             self.expect(ours, 0)
             for text, line in zip(texts, ours.stdout.splitlines(), strict=True):
