@@ -123,6 +123,24 @@ const attention::HeadCounts& ModelSpec::heads() const {
         format_text("{}: has no block that attends, which is not served so far", architecture)});
 }
 
+namespace {
+
+// The heads of all layers in which tokens see others, those that attend first.
+std::vector<attention::HeadCounts> all_heads(const ModelSpec& spec) {
+    std::vector<attention::HeadCounts> heads;
+    std::vector<attention::HeadCounts> of_states;
+    for (const BlockSpec& block : spec.blocks)
+        for (const LayerSpec& layer : block.layers)
+            if (const auto* const attends = std::get_if<AttentionSpec>(&layer.part))
+                heads.push_back(attends->heads);
+            else if (const auto* const sizes = state_sizes(layer.part))
+                of_states.push_back(sizes->heads());
+    heads.insert(heads.end(), of_states.begin(), of_states.end());
+    return heads;
+}
+
+}  // namespace
+
 bool ModelSpec::has_states() const {
     return std::ranges::any_of(blocks, [](const BlockSpec& block) {
         return std::ranges::any_of(block.layers, [](const LayerSpec& layer) {
@@ -132,16 +150,14 @@ bool ModelSpec::has_states() const {
 }
 
 std::string ModelSpec::why_heads_do_not_split(int64_t ulysses) const {
-    std::string why_not = attention::why_heads_do_not_split(heads(), ulysses);
-    for (const BlockSpec& block : blocks)
-        for (const LayerSpec& layer : block.layers)
-            if (const auto* const sizes = state_sizes(layer.part); sizes && why_not.empty())
-                why_not = attention::why_heads_do_not_split(sizes->heads(), ulysses);
+    std::string why_not;
+    for (const attention::HeadCounts& heads : all_heads(*this))
+        if (why_not.empty()) why_not = attention::why_heads_do_not_split(heads, ulysses);
     return why_not;
 }
 
 std::vector<int64_t> ModelSpec::ulysses_sizes() const {
-    std::vector<int64_t> sizes = attention::ulysses_sizes(heads());
+    std::vector<int64_t> sizes = attention::ulysses_sizes(all_heads(*this).front());
     std::erase_if(sizes, [&](int64_t size) { return !why_heads_do_not_split(size).empty(); });
     return sizes;
 }

@@ -1,9 +1,16 @@
 #include "positions.hpp"
 
+#include <algorithm>
+
 namespace ringshard::model {
 
 PositionTables::PositionTables(const ModelSpec& spec, c10::Device device)
-    : ropes_(spec.ropes), query_scale_(spec.query_scale), head_dim_(spec.heads().head_dim) {
+    : query_scale_(spec.query_scale) {
+    const bool attends = std::ranges::any_of(
+        spec.masks(), [](const attention::Mask& mask) { return !mask.through_state; });
+    if (!attends) return;  // there are no heads to rotate
+    ropes_ = spec.ropes;
+    head_dim_ = spec.heads().head_dim;
     for (const RopeSpec& rope : ropes_) {
         frequencies_.push_back(inverse_frequencies(rope, head_dim_).to(device));
         long_frequencies_.push_back(

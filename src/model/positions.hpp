@@ -25,7 +25,7 @@ private:
 
     std::vector<RopeSpec> ropes_;
     std::optional<QueryScale> query_scale_;
-    int64_t head_dim_;
+    int64_t head_dim_ = 0;
     std::vector<at::Tensor> frequencies_;       // [r / 2], fp32
     std::vector<at::Tensor> long_frequencies_;  // of long documents; undefined: the same
 };

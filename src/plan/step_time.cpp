@@ -225,7 +225,10 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     StepTime time;
     Parts& parts = time.parts;
     add_products(spec, operations, training.has_fp8(), work.tokens, device, rates, parts);
-    add_attention(operations, work, rates, share_of_attention(question, work, device), parts);
+    const bool attends = std::ranges::any_of(
+        operations.of_pair, [](const auto& of_mask) { return of_mask.second.attention > 0; });
+    if (attends)
+        add_attention(operations, work, rates, share_of_attention(question, work, device), parts);
     if (!device.is_host) add_merges(question, operations, work, rates, parts);
     add_rows(operations, work, device, rates, parts);
     if (training.has_fp8())
