@@ -72,7 +72,7 @@ class WrongInput(TrainerTest):
         self.expect_one_message(run("doctor", "--device", "cuda", ranks=2), 78, "[rank 0 on ")
 
     def test_unsupported(self):
-        self.expect_one_message(run("config", "--gradient_accumulation_kwargs", "{\"a\": 1}"), 78, "is not served")
+        self.expect_one_message(run("config", "--optim_target_modules", "all"), 78, "is not served")
 
     def test_malformed_files(self):
         with tempfile.TemporaryDirectory() as folder:
