@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "backends.hpp"
 #include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/routing.hpp"
 
@@ -133,27 +132,19 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     v = by_head(layout.in_chunks(heads.v), key_heads);
     beta = of_values(heads.beta);
     // In double precision: where tokens decay fast, differences of large sums are exponents.
-    const bool is_by_channel = heads.log_decay.dim() == 3;
-    const at::Tensor log_decay = is_by_channel
-                                     ? by_head(layout.in_chunks_filled(heads.log_decay), key_heads)
-                                     : of_values(heads.log_decay);
-    const at::Tensor sums = log_decay.cumsum(3, at::kDouble);
+    const at::Tensor sums = of_values(heads.log_decay).cumsum(3, at::kDouble);
     const at::Tensor last = sums.narrow(3, chunk_tokens - 1, 1);
     growth = sums.to(at::kFloat).exp_();
     rest = (last - sums).to(at::kFloat).exp_();
-    whole = last.to(at::kFloat).exp_().transpose(3, 4);
-    if (is_by_channel)
-        channels.emplace(sums);
-    else
-        decay = (sums - sums.transpose(3, 4)).to(at::kFloat).tril_().exp_().tril_();
+    whole = last.to(at::kFloat).exp_();
+    decay = (sums - sums.transpose(3, 4)).to(at::kFloat).tril_().exp_().tril_();
     written = k.rows * rest;
     if (heads.rule == StateRule::additive) {
         u = v * beta;
         return;
     }
-    overlaps =
-        channels ? channels->products(k.rows, k.rows) : at::matmul(k.rows, k.rows.transpose(3, 4));
-    inner = (channels ? overlaps * beta : (overlaps * decay).mul_(beta)).tril_(-1);
+    overlaps = at::matmul(k.rows, k.rows.transpose(3, 4));
+    inner = (overlaps * decay).mul_(beta).tril_(-1);
     solver = invert_unit_triangles(inner);
     u = at::matmul(solver, v * beta);
     w = at::matmul(solver, k.rows * (growth * beta));
@@ -180,15 +171,6 @@ Walk walk_states(const DeltaChunks& chunks, const ChunkLayout& layout, const at:
 
 }  // namespace
 
-namespace {
-
-// The kernels for GPUs multiply a state by one number.
-Walk walk_through(const DeltaChunks& chunks, const WalkSteps& steps) {
-    return chunks.channels && steps.first.is_cuda() ? cpu::delta_walk(steps) : delta_walk(steps);
-}
-
-}  // namespace
-
 Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,
           const at::Tensor& first_state) {
     if (!chunks.w.defined()) {
@@ -197,13 +179,13 @@ Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor
         forth.values = values;
         return forth;
     }
-    return walk_through(chunks, {.reader = flat_heads(chunks.w),
-                                 .writer = flat_heads(chunks.written),
-                                 .whole = flat_heads(chunks.whole),
-                                 .values = values,
-                                 .first = first_state,
-                                 .stretches = layout.stretches(),
-                                 .is_backwards = false});
+    return delta_walk({.reader = flat_heads(chunks.w),
+                       .writer = flat_heads(chunks.written),
+                       .whole = flat_heads(chunks.whole),
+                       .values = values,
+                       .first = first_state,
+                       .stretches = layout.stretches(),
+                       .is_backwards = false});
 }
 
 Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& d_values,
@@ -213,14 +195,14 @@ Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::T
         back.values = at::matmul(flat_heads(chunks.written), back.states).add_(d_values);
         return back;
     }
-    return walk_through(chunks, {.reader = flat_heads(chunks.written),
-                                 .writer = flat_heads(chunks.w),
-                                 .whole = flat_heads(chunks.whole),
-                                 .values = d_values,
-                                 .added = d_reads,
-                                 .first = d_last_state,
-                                 .stretches = layout.stretches(),
-                                 .is_backwards = true});
+    return delta_walk({.reader = flat_heads(chunks.written),
+                       .writer = flat_heads(chunks.w),
+                       .whole = flat_heads(chunks.whole),
+                       .values = d_values,
+                       .added = d_reads,
+                       .first = d_last_state,
+                       .stretches = layout.stretches(),
+                       .is_backwards = true});
 }
 
 }  // namespace ringshard::ops

@@ -2,11 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "channel_decay.hpp"
 #include "ringshard/ops/delta_rule.hpp"
 
 // Stretches in chunks of 64 tokens, of some heads: the tensors that both passes of the gated delta
@@ -18,8 +16,7 @@
 //     V = U - W S;  S' = e^(G_last) S + (e^(G_last - G) k)^T V
 //     P = (q_i k_j) D_ij;  o = (e^G q) S + P V
 // Tokens that fill up a chunk have g = beta = 0: they change no state. The additive rule has T = 1
-// and W = 0. Where each column of a key decays by itself, G are sums of each column, and the
-// products of two tokens are those of ChannelDecay.
+// and W = 0.
 namespace ringshard::ops {
 
 inline constexpr int64_t chunk_tokens = 64;
@@ -92,16 +89,15 @@ struct Unit {
 struct DeltaChunks {
     DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout);
 
-    Unit k;                                  // [n, kh, 1, 64, dk]
-    at::Tensor v;                            // [n, kh, r, 64, dv]
-    at::Tensor beta;                         // [n, kh, r, 64, 1]
-    at::Tensor growth;                       // [n, kh, r, 64, 1 or dk]: e^G
-    at::Tensor rest;                         // [n, kh, r, 64, 1 or dk]: e^(G_last - G)
-    at::Tensor whole;                        // [n, kh, r, 1 or dk, 1]: e^(G_last)
-    at::Tensor decay;                        // [n, kh, r, 64, 64]: D, 0 above the diagonal
-    std::optional<ChannelDecay> channels{};  // in its place, where each column decays by itself
+    Unit k;             // [n, kh, 1, 64, dk]
+    at::Tensor v;       // [n, kh, r, 64, dv]
+    at::Tensor beta;    // [n, kh, r, 64, 1]
+    at::Tensor growth;  // [n, kh, r, 64, 1]: e^G
+    at::Tensor rest;    // [n, kh, r, 64, 1]: e^(G_last - G)
+    at::Tensor whole;   // [n, kh, r, 1, 1]: e^(G_last)
+    at::Tensor decay;   // [n, kh, r, 64, 64]: D, 0 above the diagonal
     // Only with the delta rule:
-    at::Tensor overlaps;  // [n, kh, 1, 64, 64]: k_i k_j; of channels [n, kh, r, 64, 64], decayed
+    at::Tensor overlaps;  // [n, kh, 1, 64, 64]: k_i k_j
     at::Tensor inner;     // [n, kh, r, 64, 64]: L
     at::Tensor solver;    // [n, kh, r, 64, 64]: T
     at::Tensor w;         // [n, kh, r, 64, dk]
@@ -120,7 +116,7 @@ at::Tensor by_token(const at::Tensor& heads);
 struct WalkSteps {
     at::Tensor reader;   // [n, heads, 64, dk]
     at::Tensor writer;   // [n, heads, 64, dk]
-    at::Tensor whole;    // [n, heads, 1 or dk, 1]
+    at::Tensor whole;    // [n, heads, 1, 1]
     at::Tensor values;   // [n, heads, 64, c]
     at::Tensor added{};  // [n, heads, dk, c], or undefined
     at::Tensor first;    // [stretches, heads, dk, c]

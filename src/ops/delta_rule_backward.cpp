@@ -1,5 +1,3 @@
-#include <ATen/ops/zeros_like.h>
-
 #include <ranges>
 
 #include "delta_pass.hpp"
@@ -83,18 +81,12 @@ struct HeadsBackward {
     void add_reads(const at::Tensor& d_out, const at::Tensor& states, const at::Tensor& values,
                    const at::Tensor& of_values) {
         const at::Tensor d_reads = at::matmul(d_out, transposed(values));
+        d_sums = decay_gradient(d_reads * of_values);
+        const at::Tensor d_scores = sum_of_repeats((d_reads * chunks.decay).mul_(scale));
         const at::Tensor d_grown =
             at::matmul(d_out, transposed(states)).mul_(chunks.growth * scale);
-        dq = sum_of_repeats(d_grown);
-        if (chunks.channels) {
-            d_sums = (d_grown * q.rows).to(at::kDouble);
-            dk = at::zeros_like(chunks.k.rows);
-            add_products(d_reads * scale, q.rows, dq);
-            return;
-        }
-        d_sums = decay_gradient(d_reads * of_values).add_(sum_of_columns(d_grown * q.rows));
-        const at::Tensor d_scores = sum_of_repeats((d_reads * chunks.decay).mul_(scale));
-        dq.add_(at::matmul(d_scores, chunks.k.rows));
+        d_sums.add_(sum_of_columns(d_grown * q.rows));
+        dq = sum_of_repeats(d_grown) + at::matmul(d_scores, chunks.k.rows);
         dk = at::matmul(transposed(d_scores), q.rows);
     }
     // Adds the gradients through the updates of the state. d_states: gradients of the states behind
@@ -102,11 +94,8 @@ struct HeadsBackward {
     void add_writes(const at::Tensor& d_states, const at::Tensor& states,
                     const at::Tensor& values) {
         const at::Tensor d_written = at::matmul(values, transposed(d_states)).mul_(chunks.rest);
-        const at::Tensor d_rest = of_decays(d_written * chunks.k.rows);
-        const at::Tensor of_states = states * d_states;
-        const at::Tensor d_whole = (chunks.channels ? transposed(of_states.sum({-1}, true))
-                                                    : of_states.sum({-1, -2}, true))
-                                       .mul_(transposed(chunks.whole));
+        const at::Tensor d_rest = sum_of_columns(d_written * chunks.k.rows);
+        const at::Tensor d_whole = (states * d_states).sum({-1, -2}, true).mul_(chunks.whole);
         d_sums.sub_(d_rest);
         d_sums.narrow(3, chunk_tokens - 1, 1).add_(d_rest.sum({3}, true)).add_(d_whole);
         dk.add_(sum_of_repeats(d_written));
@@ -123,33 +112,16 @@ struct HeadsBackward {
         const at::Tensor of_w = at::matmul(solver, at::matmul(d_values, transposed(states)).neg_());
         at::Tensor d_inner = at::matmul(of_u, transposed(chunks.u));
         d_inner.add_(at::matmul(of_w, transposed(chunks.w))).neg_().tril_(-1);
-        if (!chunks.channels) {
-            d_sums.add_(decay_gradient(d_inner * chunks.inner));
-            d_inner.mul_(chunks.decay);
-        }
-        const at::Tensor along = of_decays(of_w * chunks.k.rows).mul_(chunks.growth);
-        d_beta = sum_of_columns(of_u * chunks.v).add_(sum_of_columns(along));
+        d_sums.add_(decay_gradient(d_inner * chunks.inner));
+        d_inner.mul_(chunks.decay);
+        const at::Tensor along = sum_of_columns(of_w * chunks.k.rows).mul_(chunks.growth);
+        d_beta = sum_of_columns(of_u * chunks.v).add_(along);
         d_beta.add_(sum_of_columns(d_inner * chunks.overlaps));
         d_sums.add_(along * chunks.beta);
         dv = of_u * chunks.beta;
         dk.add_(sum_of_repeats(of_w * (chunks.beta * chunks.growth)));
-        d_inner.mul_(chunks.beta);
-        if (chunks.channels) return add_products(d_inner, chunks.k.rows, dk);
-        const at::Tensor d_overlaps = sum_of_repeats(d_inner);
+        const at::Tensor d_overlaps = sum_of_repeats(d_inner.mul_(chunks.beta));
         dk.add_(at::matmul(d_overlaps + transposed(d_overlaps), chunks.k.rows));
-    }
-
-    // Of decays of whole rows, or of each column.
-    at::Tensor of_decays(const at::Tensor& x) const {
-        return chunks.channels ? x : sum_of_columns(x);
-    }
-    // Adds the gradients of decayed products of `rows` with the keys.
-    void add_products(const at::Tensor& d_products, const at::Tensor& rows,
-                      const at::Tensor& d_rows) {
-        const auto [da, db] = chunks.channels->backward(d_products, rows, chunks.k.rows);
-        d_sums.add_(rows * da).sub_(chunks.k.rows * db);
-        d_rows.add_(sum_of_repeats(da));
-        dk.add_(sum_of_repeats(db));
     }
 
     const DeltaChunks& chunks;
@@ -191,8 +163,7 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     write(unit_gradient(backward.dk, chunks.k), into.k);
     write(backward.dv, into.v);
     write(backward.d_beta, into.beta.unsqueeze(-1));
-    write(sums_from_here_on(backward.d_sums),
-          chunks.channels ? into.log_decay : into.log_decay.unsqueeze(-1));
+    write(sums_from_here_on(backward.d_sums), into.log_decay.unsqueeze(-1));
 }
 
 }  // namespace

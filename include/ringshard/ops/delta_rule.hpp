@@ -23,8 +23,7 @@ struct DeltaHeads {
     at::Tensor q;          // [t, key heads, dk], fp32 or bf16
     at::Tensor k;          // [t, key heads, dk]
     at::Tensor v;          // [t, value heads, dv]; neighbours read with the same key head
-    at::Tensor log_decay;  // [t, value heads], fp32: g, at most 0; of the delta rule also [t, value
-                           // heads, dk]: each column of a key decays by itself
+    at::Tensor log_decay;  // [t, value heads], fp32: g, at most 0
     at::Tensor beta;       // [t, value heads], fp32
     StateRule rule = StateRule::delta;
 };

@@ -51,7 +51,7 @@ struct ConvForward {
         T* const y = static_cast<T*>(rows.work.y) + t * rows.work.columns;
         team.each(rows.work.columns, [&](int64_t column) {
             const float sum = rows.sum(t, column);
-            put(y[column], rows.work.has_silu ? sum * sigmoid(sum) : sum);
+            put(y[column], sum * sigmoid(sum));
         });
     }
 };
@@ -68,14 +68,10 @@ struct OfSums {
         const int64_t t = team.number();
         const int64_t row = t * rows.work.columns;
         team.each(rows.work.columns, [&](int64_t column) {
-            const float dy = gradient.dy[t * gradient.dy_row + column];
-            if (!rows.work.has_silu) {
-                gradient.d_sums[row + column] = dy;
-                return;
-            }
             const float sum = rows.sum(t, column);
             const float s = sigmoid(sum);
-            gradient.d_sums[row + column] = dy * s * (1.0F + sum * (1.0F - s));
+            gradient.d_sums[row + column] =
+                gradient.dy[t * gradient.dy_row + column] * s * (1.0F + sum * (1.0F - s));
         });
     }
 };
