@@ -189,8 +189,9 @@ int64_t Transformer::longest_of_experts(const TokenBatch& batch) const {
 }
 
 std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {
-    const Positions positions = positions_->of(batch);
-    const Pass pass{batch, positions, false};
+    const Positions
+        nothing_rotates;  // no operator depends on positions, whose tables take a kernel
+    const Pass pass{batch, nothing_rotates, false};
     std::set<std::string> operators;
     for (size_t block = 0; block < num_blocks(); ++block)
         for (const Mixer* const mixer : parts_->blocks[block].mixers())

@@ -118,9 +118,7 @@ BOOST_AUTO_TEST_CASE(a_step_copies_its_batches_and_reads_back_their_sums) {
         check(work_of_step({}, stage),
               {.to_device = 5, .to_host = 1, .launches = launches[static_cast<size_t>(stage)]});
     }
-    // LibTorch's products of the host, which stand in for those of a GPU, add a bf16 product to a
-    // gradient of more than 256 KiB in two pieces: one launch more.
-    check(work_of_step({.micro_batches = 2}, 0), {.to_device = 10, .to_host = 1, .launches = 190});
+    check(work_of_step({.micro_batches = 2}, 0), {.to_device = 10, .to_host = 1, .launches = 189});
     check(work_of_step({.documents = {40, 5, 19}}, 0),
           {.to_device = 7, .to_host = 1, .launches = 109});
 }
