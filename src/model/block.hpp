@@ -43,7 +43,7 @@ public:
 
 private:
     struct Norms {
-        std::shared_ptr<const Norm> before;  // null: there is none
+        std::shared_ptr<const Norm> before;  // null: the layer has none
         std::shared_ptr<const Norm> behind;
     };
     // A layer in its place.

@@ -57,8 +57,9 @@ void add_evaluation_options(OptionTable& table) {
                       {"eval_accumulation_steps", Shape::integer},
                       {"batch_eval_metrics", Shape::boolean}},
                      path);
-    group.accept("include_for_metrics", Shape::list, "[]",
-                 "a compute_metrics function would be fed with it, and there is none");
+    group.accept(
+        "include_for_metrics", Shape::list, "[]",
+        "only a compute_metrics function reads it, and this program calls no such function");
 }
 
 }  // namespace ringshard::config

@@ -93,7 +93,8 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
         world, invisible ? Expected<model::ModelSpec>(*invisible) : model::read_model_spec(config));
 }
 
-// Adds the adapters to the weights of the model. Fails if there are none to merge.
+// Gives the model the adapters of the checkpoint. Fails if an adapter is to be merged, and the
+// checkpoint has none or several.
 std::optional<Failure> add_adapters_of(ExportedCheckpoint& exported) {
     StoredJointAdapters& joint = exported.joint;
     if (!joint.names.empty() && !exported.merges)
