@@ -42,6 +42,12 @@ class GpuStep(unittest.TestCase):
             self.assertAlmostEqual(numbers["first_loss"], all_kept["first_loss"], delta=1e-3)
             self.assertEqual(numbers["other_kernels"], 0)
 
+    def test_packed_rows_are_as_many_as_others(self):
+        for length in (64, 1024, 4096):
+            result = self.run_step("all", "packed", length=length)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["tokens_per_step"], 2 * length)
+
     def test_a_profile_has_all_work_and_no_span_around_it(self):
         numbers = self.step("all", "profile")
         names = [kernel["name"] for kernel in numbers["kernels"]]

@@ -110,7 +110,7 @@ class Check:
 
     def judge(self, what, passed, output, seconds=0.0):
         self.results.add("ran", {"what": what, "passed": passed, "seconds": round(seconds, 1),
-                                 **({} if passed else {"output": output[-3000:]})})
+                                 **({} if passed else {"output": excerpt(output)})})
         print(f"{'ok    ' if passed else 'FAILED'} {what} ({seconds:.0f} s)", flush=True)
         if not passed:
             self.show(output.strip().splitlines()[-SHOWN_OF_A_FAILURE:])
@@ -124,6 +124,11 @@ class Check:
         if self.mpirun is None or command[0] is None:
             return [None]
         return [self.mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
+
+
+def excerpt(output, most=3000):
+    """Its beginning, which has the first failure, and its end."""
+    return output if len(output) <= most else f"{output[:most // 2]}\n...\n{output[-most // 2:]}"
 
 
 def last_line(output):

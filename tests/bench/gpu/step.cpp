@@ -78,13 +78,17 @@ bool read_word(const std::string& word, Wish& wish) {
            number("layers=", wish.layers) || number("accumulate=", wish.accumulation);
 }
 
-// The lengths of the documents of a row.
+// The lengths of the documents of a row. Each short one divides the longer: however they are
+// packed, they fill as many rows.
 std::vector<int64_t> documents_of(const Wish& wish) {
     if (!wish.packs) return {wish.length};
-    constexpr int64_t shortest = 64;
     std::vector<int64_t> lengths{wish.length * 5 / 8};
-    for (int64_t left = wish.length - lengths.front(); left > 0; left -= lengths.back())
-        lengths.push_back(std::min(left, shortest + left % 701));
+    int64_t left = wish.length - lengths.front();
+    const auto add = [&](int64_t length) {
+        lengths.push_back(std::min(left, length));
+        left -= lengths.back();
+    };
+    while (left > 0) add(lengths.back() == 512 ? 256 : 512);
     return lengths;
 }
 
@@ -112,7 +116,9 @@ data::Rows random_rows(const Wish& wish, int64_t vocabulary) {
     return {std::move(store), std::move(plan)};
 }
 
+// The same weights in every run, whose losses are compared: a timing of products draws numbers too.
 void draw_weights(shard::Zero& zero) {
+    at::manual_seed(1);
     for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
         const auto& [unit, range] = zero.chunks()[chunk];
         const at::Tensor numbers = zero.weight_shards().load(chunk, shard::Access::overwrite);
@@ -243,7 +249,6 @@ int main(int argc, char** argv) {
     device::keep_host_memory();
     const at::Device device = wished_device();
     device::make_current(device);
-    at::manual_seed(1);  // the same weights in every run, whose losses are compared
 
     model::ModelSpec spec = model::read_model_spec(argv[1]).value();
     Wish wish{.num_rows = std::stoll(argv[2]), .length = std::stoll(argv[3])};
