@@ -26,6 +26,21 @@ std::optional<RunSums> read_sums(const nlohmann::json& read) {
     return RunSums{loss.get<double>(), num_losses.get<int64_t>(), operations.get<double>()};
 }
 
+// Likewise.
+std::optional<optim::PlateauState> read_plateau(const nlohmann::json& read) {
+    const auto field = [&](const char* name) {
+        return read.is_object() ? read.value(name, nlohmann::json()) : nlohmann::json();
+    };
+    const nlohmann::json best = field("best");
+    if (!field("rate").is_number() || !(best.is_number() || best.is_null()) ||
+        !field("bad_evaluations").is_number_integer() || !field("cooldown").is_number_integer())
+        return std::nullopt;
+    return optim::PlateauState{field("rate").get<double>(),
+                               best.is_null() ? std::nullopt : std::optional(best.get<double>()),
+                               field("bad_evaluations").get<int64_t>(),
+                               field("cooldown").get<int64_t>()};
+}
+
 Expected<Progress> to_progress(const StateFile& state, const std::filesystem::path& file) {
     const auto damaged = [&](const std::string& what) {
         return Failure{ExitCode::bad_data, format_text("{}: {}", file.string(), what)};
@@ -45,6 +60,11 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
                       state.numbers.at("num_tokens")};
     if (const auto sums = state.texts.find(run_sums_text); sums != state.texts.end())
         progress.sums = read_sums(json_or_null<nlohmann::json>(sums->second));
+    if (const auto plateau = state.texts.find(plateau_text); plateau != state.texts.end()) {
+        progress.plateau = read_plateau(json_or_null<nlohmann::json>(plateau->second));
+        if (!progress.plateau)
+            return damaged(format_text("text {} is no state of a learning rate", plateau_text));
+    }
     const auto places = state.texts.find(adapter_places_text);
     if (places == state.texts.end()) return progress;
     const auto read = json_or_null<nlohmann::json>(places->second);
@@ -62,6 +82,7 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
             *number = place[name].get<int64_t>();
         }
         if (place.contains("sums")) adapter.sums = read_sums(place["sums"]);
+        if (place.contains("plateau")) adapter.plateau = read_plateau(place["plateau"]);
         if (!place.contains("last_step")) continue;
         if (!place["last_step"].is_number_integer() || place["last_step"].get<int64_t>() < 1)
             return damaged(format_text("text {}: last_step is no step", adapter_places_text));

@@ -28,9 +28,17 @@ json print_sums(const RunSums& sums) {
     return {{"loss", sums.loss}, {"num_losses", sums.num_losses}, {"operations", sums.operations}};
 }
 
+json print_plateau(const optim::PlateauState& state) {
+    return {{"rate", state.rate},
+            {"best", state.best ? json(*state.best) : json()},
+            {"bad_evaluations", state.bad_evaluations},
+            {"cooldown", state.cooldown}};
+}
+
 std::map<std::string, std::string> texts_of(const SaveJob& job) {
     std::map<std::string, std::string> texts = job.extras.texts;
     if (job.progress.sums) texts[run_sums_text] = print_sums(*job.progress.sums).dump();
+    if (job.progress.plateau) texts[plateau_text] = print_plateau(*job.progress.plateau).dump();
     if (job.progress.adapters.empty()) return texts;
     json places = json::array();
     for (const Progress::OfAdapter& adapter : job.progress.adapters) {
@@ -39,6 +47,7 @@ std::map<std::string, std::string> texts_of(const SaveJob& job) {
                           {"num_tokens", adapter.num_tokens}});
         if (adapter.last_step) places.back()["last_step"] = *adapter.last_step;
         if (adapter.sums) places.back()["sums"] = print_sums(*adapter.sums);
+        if (adapter.plateau) places.back()["plateau"] = print_plateau(*adapter.plateau);
     }
     texts[adapter_places_text] = places.dump();
     return texts;

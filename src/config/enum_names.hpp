@@ -118,7 +118,7 @@ struct EnumNames<SamplingStrategy> {
 };
 template <>
 struct EnumNames<Schedule> {
-    static constexpr NameTable<Schedule, 16> table{
+    static constexpr NameTable<Schedule, 17> table{
         {{"linear", Schedule::linear},
          {"cosine", Schedule::cosine},
          {"cosine_with_restarts", Schedule::cosine_with_restarts},
@@ -129,6 +129,7 @@ struct EnumNames<Schedule> {
          {"cosine_with_min_lr", Schedule::cosine_with_min_lr},
          {"cosine_warmup_with_min_lr", Schedule::cosine_warmup_with_min_lr},
          {"warmup_stable_decay", Schedule::warmup_stable_decay},
+         {"reduce_lr_on_plateau", Schedule::reduce_on_plateau},
          {"warmup_lr", Schedule::deepspeed_warmup},
          {"warmuplr", Schedule::deepspeed_warmup},
          {"warmup_decay_lr", Schedule::deepspeed_warmup_decay},

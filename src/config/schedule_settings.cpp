@@ -31,6 +31,9 @@ std::vector<std::string> keys_of(Schedule schedule) {
         case Schedule::warmup_stable_decay:
             return {"num_decay_steps", "num_stable_steps", "warmup_type",
                     "decay_type",      "min_lr_ratio",     "num_cycles"};
+        case Schedule::reduce_on_plateau:
+            return {"mode",           "factor",   "patience", "threshold",
+                    "threshold_mode", "cooldown", "min_lr",   "eps"};
         case Schedule::deepspeed_warmup: return {"warmup_type", "warmup_min_lr"};
         case Schedule::deepspeed_warmup_decay:
             return {"warmup_type", "warmup_min_lr", "total_num_steps"};
@@ -55,12 +58,12 @@ public:
                              may_be_0 ? "that is not below 0" : "above 0"));
         return otherwise;
     }
-    int64_t steps(const char* name) {
+    int64_t steps(const char* name, const char* unit = "steps") {
         const json& value = content_[name];
         if (value.is_number_integer() && value.get<int64_t>() >= 0 &&
             value.get<int64_t>() <= most_steps)
             return value.get<int64_t>();
-        complain(format_text("{} = {}: must be a whole number of steps", name, value.dump()));
+        complain(format_text("{} = {}: must be a whole number of {}", name, value.dump(), unit));
         return 0;
     }
     Course course(const char* name, Course otherwise) {
@@ -71,6 +74,14 @@ public:
         if (value == "1-sqrt") return Course::root;
         complain(format_text("{} = {}: must be linear, cosine or 1-sqrt", name, value.dump()));
         return otherwise;
+    }
+    // True for the first of two words, which is the default.
+    bool is_first(const char* name, const char* first, const char* second) {
+        if (!has(name) || content_[name] == first) return true;
+        if (content_[name] != second)
+            complain(format_text("{} = {}: must be {} or {}", name, content_[name].dump(), first,
+                                 second));
+        return false;
     }
     Course deepspeed_warmup() {
         if (!has("warmup_type") || content_["warmup_type"] == "log") return Course::logarithm;
@@ -128,6 +139,21 @@ void read_deepspeed(ScheduleReader& reader, const TrainingSettings& training,
                         *settings.total_num_steps, training.max_steps));
 }
 
+PlateauSettings read_plateau(ScheduleReader& reader) {
+    PlateauSettings plateau;
+    plateau.wants_least = reader.is_first("mode", "min", "max");
+    plateau.factor = reader.number("factor", plateau.factor);
+    if (plateau.factor >= 1)
+        reader.complain(format_text("factor = {}: must be below 1", plateau.factor));
+    if (reader.has("patience")) plateau.patience = reader.steps("patience", "evaluations");
+    plateau.threshold = reader.number("threshold", plateau.threshold);
+    plateau.is_relative = reader.is_first("threshold_mode", "rel", "abs");
+    if (reader.has("cooldown")) plateau.cooldown = reader.steps("cooldown", "evaluations");
+    plateau.lowest_rate = reader.number("min_lr", plateau.lowest_rate);
+    plateau.least_change = reader.number("eps", plateau.least_change);
+    return plateau;
+}
+
 void read_stable_decay(ScheduleReader& reader, ScheduleSettings& settings) {
     if (reader.has("num_decay_steps"))
         settings.num_decay_steps = reader.steps("num_decay_steps");
@@ -169,6 +195,7 @@ Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& traini
     if (schedule == Schedule::cosine_with_min_lr || schedule == Schedule::cosine_warmup_with_min_lr)
         read_lowest(reader, training, settings);
     if (schedule == Schedule::warmup_stable_decay) read_stable_decay(reader, settings);
+    if (schedule == Schedule::reduce_on_plateau) settings.plateau = read_plateau(reader);
     if (is_of_deepspeed(schedule)) read_deepspeed(reader, training, settings);
     if (reader.failure()) return *reader.failure();
     return settings;

@@ -137,6 +137,7 @@ public:
             complain({"save_strategy", "eval_strategy"},
                      "the best model is known by evaluating it: give eval_strategy steps or epoch");
         check_early_stopping();
+        check_plateau();
         check_eval_prompts();
         if (!config.evaluation.load_best_model_at_end) return;
         const std::string eval = write_value(config.evaluation.eval_strategy);
@@ -172,7 +173,7 @@ public:
                  are_named ? sets.value() : std::vector<EvaluationSet>{{"", ""}})
                 known.push_back(set.name.empty() ? number : format_text("{}_{}", set.name, number));
         const bool is_asked = config.evaluation.load_best_model_at_end ||
-                              config.evaluation.early_stopping_patience ||
+                              config.evaluation.early_stopping_patience || follows_evaluations() ||
                               config.checkpoint.save_strategy == SaveStrategy::best;
         if (metric.empty() && !(are_named && is_asked)) return;
         if (std::ranges::find(known, metric) == known.end())
@@ -192,6 +193,27 @@ public:
                      "evaluations generate texts from the prompts, and this run has no "
                      "evaluation: give eval_strategy steps or epoch");
         }
+    }
+
+    bool follows_evaluations() const {
+        return settings_.values.training.lr_scheduler_type == Schedule::reduce_on_plateau;
+    }
+
+    void check_plateau() {
+        if (!follows_evaluations()) return;
+        const Config& config = settings_.values;
+        if (config.evaluation.eval_strategy == Interval::no)
+            complain({"lr_scheduler_type", "eval_strategy"},
+                     "this learning rate falls where evaluations do not improve: give "
+                     "eval_strategy steps or epoch");
+        if (config.training.warmup_steps > 0)
+            complain({"lr_scheduler_type", "warmup_steps"},
+                     "this schedule has no warm-up, and transformers passes over it; leave "
+                     "warmup_steps out");
+        if (config.training.loraplus_lr_ratio != 1)
+            complain({"lr_scheduler_type", "loraplus_lr_ratio"},
+                     "torch reduces the rates of A and B each by its own limits; leave one of the "
+                     "two out");
     }
 
     void check_early_stopping() {

@@ -1,5 +1,10 @@
 #include "evaluations.hpp"
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
 #include "ringshard/config/evaluation_sets.hpp"
 #include "summary.hpp"
 
@@ -45,6 +50,14 @@ EvaluationNumbers Evaluations::evaluate(const Evaluator& evaluator) const {
     return numbers;
 }
 
+void Evaluations::share_metric(size_t curve, double value) const {
+    if (!parts_.trainer.follows_evaluations(curve) || parts_.trainer.progress().step == 0) return;
+    auto bytes = std::bit_cast<std::array<char, sizeof(double)>>(value);
+    const std::string sent = parts_.world.broadcast(std::string(bytes.begin(), bytes.end()));
+    std::ranges::copy_n(sent.begin(), std::ssize(bytes), bytes.begin());
+    parts_.trainer.take_metric(curve, std::bit_cast<double>(bytes));
+}
+
 std::vector<TextSample> Evaluations::generate(std::optional<size_t> adapter) const {
     if (parts_.generator == nullptr) return {};
     parts_.world.flight_recorder().set_activity("generating texts");
@@ -65,6 +78,7 @@ comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters
             if (take(adapter, line)) found.front() = 1;
             found[1 + i] = of_adapters_[adapter].early_stopping.asks_to_stop() ? 1 : 0;
         }
+        share_metric(adapter, number_in(line, of_adapters_[adapter].best.metric()));
         if (const auto failure = logs.write(adapter, line, generate(adapter))) return *failure;
         means.loss += mine.loss / count;
         means.entropy += mine.entropy / count;
@@ -95,17 +109,21 @@ comm::Agreed<bool> Evaluations::run(Log& log) {
     const checkpoint::Progress& progress = parts_.trainer.progress();
     std::vector<int64_t> found{0, 0};
     last_.clear();
+    double metric = std::nan("");  // of the set that has it
     for (size_t set = 0; set < parts_.evaluators.size(); ++set) {
         EvaluationNumbers& numbers = last_.emplace_back(evaluate(parts_.evaluators[set]));
         if (set < names_.size()) numbers.set = names_[set];
         const MetricsLine line = evaluation_line(progress.step, parts_.trainer.epochs_done(),
                                                  progress.num_tokens, numbers);
         if (parts_.world.is_root() && take(line)) found[0] = 1;
+        if (const double value = number_in(line, of_model_.best.metric()); !std::isnan(value))
+            metric = value;
         const bool is_last = set + 1 == parts_.evaluators.size();
         if (const auto failure = log.write(line, evaluation_text(progress.step, numbers),
                                            is_last ? generate() : std::vector<TextSample>()))
             return *failure;
     }
+    share_metric(0, metric);
     if (parts_.world.is_root()) found[1] = of_model_.early_stopping.asks_to_stop() ? 1 : 0;
     found = parts_.world.maximum(std::move(found));
     stops_early_ = found[1] == 1;

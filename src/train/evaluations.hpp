@@ -56,6 +56,9 @@ public:
 
 private:
     EvaluationNumbers evaluate(const Evaluator& evaluator) const;
+    // Gives the trainer the number that its learning rate follows, which rank 0 has found. There is
+    // none before the first step, as in transformers. Collective over the world.
+    void share_metric(size_t curve, double value) const;
     // The texts of eval_prompts, if there are any.
     std::vector<TextSample> generate(std::optional<size_t> adapter = std::nullopt) const;
     void say_stop(const std::string& what, int64_t num_steps, const Standing& standing,

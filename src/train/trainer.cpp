@@ -54,7 +54,11 @@ Trainer::RunningCurve::RunningCurve(const Curve& curve)
       name(curve.name),
       planned_steps(count_steps(curve.settings, curve.loader.steps_per_epoch())),
       num_steps(planned_steps),
-      schedule(curve.settings, num_steps) {}
+      schedule(curve.settings, num_steps) {
+    if (settings.lr_scheduler_type == config::Schedule::reduce_on_plateau)
+        plateau.emplace(config::read_schedule_settings(settings).value().plateau,
+                        settings.learning_rate);
+}
 
 Trainer::Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
                  const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer,
@@ -100,7 +104,23 @@ void Trainer::resume_from(const checkpoint::Progress& progress) {
         if (is_joint())
             curves_[curve].num_steps =
                 progress_.adapters[curve].last_step.value_or(curves_[curve].planned_steps);
+        if (curves_[curve].plateau) resume_plateau(curve);
     }
+}
+
+std::optional<optim::PlateauState>& Trainer::stored_plateau(size_t curve) {
+    return is_joint() ? progress_.adapters[curve].plateau : progress_.plateau;
+}
+
+void Trainer::resume_plateau(size_t curve) {
+    std::optional<optim::PlateauState>& stored = stored_plateau(curve);
+    if (!stored) stored = optim::PlateauState{.rate = curves_[curve].settings.learning_rate};
+    curves_[curve].plateau->go_to(*stored);
+}
+
+void Trainer::take_metric(size_t curve, double value) {
+    curves_[curve].plateau->take(value);
+    stored_plateau(curve) = curves_[curve].plateau->state();
 }
 
 void Trainer::end_early(size_t curve) {
@@ -216,7 +236,9 @@ StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepS
     numbers.entropy = of_curve.entropy / work.targets;
     numbers.accuracy = of_curve.correct / work.targets;
     numbers.grad_norm = std::sqrt(of_curve.gradient_squares);
-    numbers.learning_rate = curves_[curve].schedule.learning_rate(progress_.step);
+    const std::optional<optim::Plateau>& plateau = curves_[curve].plateau;
+    numbers.learning_rate =
+        plateau ? plateau->rate() : curves_[curve].schedule.learning_rate(progress_.step);
     numbers.has_targets = work.has_targets;
     if (trains(curve) && !work.has_targets)
         numbers.skipped_because = describe_no_targets(progress_.step + 1, curves_[curve].name);

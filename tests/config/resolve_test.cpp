@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
              {"--fp8_backend", "MSAMP"},
              {"--fp8_interval", "4"},
              {"--fp8_override_linear_precision", "true,false,true"},
-             {"--lr_scheduler_type", "reduce_lr_on_plateau"},
+             {"--lr_scheduler_type", "greedy"},
              {"--average_tokens_across_devices", "false"},
              {"--attn_implementation", "flex_attention"},
              {"--fsdp_state_dict_type", "LOCAL_STATE_DICT"}}) {

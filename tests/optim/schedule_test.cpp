@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/config/resolve.hpp"
+#include "ringshard/optim/plateau.hpp"
 #include "ringshard/optim/schedule.hpp"
 
 using namespace ringshard;
@@ -14,12 +15,11 @@ namespace {
 
 const config::OptionTable table;
 
-config::Resolution resolve(const json& golden) {
+config::Resolution resolve(const json& golden, std::vector<std::string> flags = {}) {
     const auto text = [&](const char* name) {
         const json& value = golden[name];
         return value.is_string() ? value.get<std::string>() : value.dump();
     };
-    std::vector<std::string> flags;
     for (const auto* name :
          {"lr_scheduler_type", "warmup_steps", "learning_rate", "lr_scheduler_kwargs"}) {
         flags.push_back(std::string("--") + name);
@@ -57,6 +57,53 @@ BOOST_AUTO_TEST_CASE(rates_are_those_of_transformers) {
             BOOST_TEST(std::abs(ours - theirs) <= 1e-12 * std::abs(theirs));
         }
     }
+}
+
+// A rate that goes on from the state of another one is the same.
+BOOST_AUTO_TEST_CASE(rates_that_follow_evaluations_are_those_of_torch) {
+    std::ifstream file(PLATEAU_GOLDENS);
+    const json goldens = json::parse(file);
+    BOOST_TEST(goldens.size() == 12U);
+    for (json golden : goldens) {
+        BOOST_TEST_INFO_SCOPE(golden["lr_scheduler_kwargs"]);
+        golden["lr_scheduler_type"] = "reduce_lr_on_plateau";
+        golden["warmup_steps"] = 0;
+        const config::Resolution resolution = resolve(golden, {"--eval_strategy", "steps"});
+        BOOST_TEST_REQUIRE(resolution.problems.empty());
+        const config::TrainingSettings& training = resolution.settings.values.training;
+        const auto settings = config::read_schedule_settings(training).value().plateau;
+        optim::PlateauState state{.rate = training.learning_rate};
+        for (size_t i = 0; i < golden["lr"].size(); ++i) {
+            BOOST_TEST_INFO_SCOPE("evaluation " << i);
+            const json& metric = golden["metrics"][i];
+            optim::Plateau plateau(settings, training.learning_rate);
+            plateau.go_to(state);
+            plateau.take(metric.is_null() ? std::nan("") : metric.get<double>());
+            state = plateau.state();
+            BOOST_TEST(state.rate == golden["lr"][i].get<double>());
+            BOOST_TEST(state.best.value_or(0) == golden["best"][i].get<double>());
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rates_that_follow_evaluations_are_checked) {
+    const auto says = [](std::vector<std::string> flags) {
+        flags.insert(flags.begin(), {"--lr_scheduler_type", "reduce_lr_on_plateau"});
+        const config::Resolution resolution = config::resolve(table, flags, Environment());
+        return resolution.problems.empty() ? "" : resolution.problems.front().message;
+    };
+    const auto of_kwargs = [&](const char* kwargs) {
+        return says({"--eval_strategy", "steps", "--lr_scheduler_kwargs", kwargs});
+    };
+    BOOST_TEST(has(says({}), "give eval_strategy steps or epoch"));
+    BOOST_TEST(says({"--eval_strategy", "epoch"}) == "");
+    BOOST_TEST(has(says({"--eval_strategy", "epoch", "--warmup_steps", "3"}), "has no warm-up"));
+    BOOST_TEST(has(of_kwargs(R"({"factor": 1})"), "factor = 1: must be below 1"));
+    BOOST_TEST(has(of_kwargs(R"({"mode": "least"})"), "must be min or max"));
+    BOOST_TEST(has(of_kwargs(R"({"threshold_mode": 1})"), "must be rel or abs"));
+    BOOST_TEST(has(of_kwargs(R"({"patience": -1})"), "patience = -1: must be a whole number"));
+    BOOST_TEST(has(of_kwargs(R"({"min_lr": [0.1]})"), "must be a number"));
+    BOOST_TEST(has(of_kwargs(R"({"verbose": true})"), "it takes mode, factor"));
 }
 
 // Given as the scheduler of a DeepSpeed file, against the rates with which DeepSpeed took its

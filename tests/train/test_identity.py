@@ -342,6 +342,52 @@ class Lines(Case):
         self.assertEqual([entry["step"] for entry in state["log_history"]], [4, 6])
 
 
+class Rates(Case):
+    """lr_scheduler_type reduce_lr_on_plateau: the rates follow the evaluations of all attempts, whatever their layouts."""
+
+    FLAGS = ["--max_steps", "8", "--save_steps", "4", "--eval_strategy", "steps", "--eval_steps", "1", "--learning_rate", "0.05",
+             "--lr_scheduler_type", "reduce_lr_on_plateau", "--lr_scheduler_kwargs", '{"patience": 0, "factor": 0.5, "cooldown": 1}',
+             "--eval_on_start"]
+
+    def check(self, output, rates):
+        """torch's rule: an evaluation that is not better by a ten thousandth halves the rate, unless the one before did."""
+        lines = read_metrics(self.path(output))
+        losses = [line["eval_loss"] for line in lines if "eval_loss" in line and line["step"] > 0]
+        rate, best, waits, expected = 0.05, float("inf"), 0, []
+        for loss in losses:
+            expected.append(rate)
+            is_better, best = loss < best * (1 - 1e-4), loss if loss < best * (1 - 1e-4) else best
+            if waits > 0:
+                waits -= 1
+            elif not is_better:
+                rate, waits = rate * 0.5, 1
+        found = [line["learning_rate"] for line in read_steps(self.path(output))]
+        self.assertEqual(found, expected)
+        self.assertGreater(len(set(found)), 2)
+        self.assertEqual(found, rates or found)
+        return found
+
+    def test_every_layout_and_attempt(self):
+        flags = [*self.FLAGS, "--eval_dataset_name", self.data]
+        self.expect(self.train("whole", *flags, "--per_device_train_batch_size", "4"), 0)
+        rates = self.check("whole", None)
+        self.expect(self.train("zero3", *flags, "--profile", "zero3", "--cp_size", "2", "--per_device_train_batch_size", "4", ranks=2), 0)
+        self.check("zero3", rates)
+        self.begin("killed", *flags, "--profile", "zero3", "--per_device_train_batch_size", "2", ranks=2)
+        changed = self.copy("killed")
+        self.expect(self.train("killed", *flags, "--per_device_train_batch_size", "4"), 0, "resuming from")
+        self.check("killed", rates)
+        flags[flags.index("--eval_steps") + 1] = "2"
+        self.expect_one_message(self.train(changed, *flags, "--per_device_train_batch_size", "4"), 78, "eval_steps: 1 then, 2 now")
+
+    def test_named_sets(self):
+        sets = json.dumps({"a": self.data, "b": self.data})
+        flags = [*self.FLAGS, "--eval_dataset_name", sets, "--per_device_train_batch_size", "4", "--save_strategy", "no"]
+        self.expect_one_message(self.train("no", *flags), 78, "metric_for_best_model", "eval_dataset_name has named sets")
+        self.expect(self.train("sets", *flags, "--metric_for_best_model", "b_loss"), 0)
+        self.assertLess(read_steps(self.path("sets"))[-1]["learning_rate"], 0.05)
+
+
 class Settings(TrainerTest):
     def test_values_that_transformers_refuses(self):
         for name, others in (("logging_steps", []), ("save_steps", []), ("eval_steps", ["--eval_strategy", "steps"])):

@@ -13,6 +13,7 @@
 #include "ringshard/checkpoint/state_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/loader.hpp"
+#include "ringshard/optim/plateau.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -30,19 +31,23 @@ struct Progress {
     int64_t step = 0;
     data::LoaderState data;
     int64_t num_tokens = 0;
-    std::optional<RunSums> sums{};  // checkpoints of earlier versions have none
+    std::optional<RunSums> sums{};                 // checkpoints of earlier versions have none
+    std::optional<optim::PlateauState> plateau{};  // of lr_scheduler_type reduce_lr_on_plateau
     // The positions of the adapters that train together, in their order; empty for other runs.
     struct OfAdapter {
         data::LoaderState data;
         int64_t num_tokens = 0;
         std::optional<int64_t> last_step{};  // if it has ended before the steps of its settings
         std::optional<RunSums> sums{};
+        std::optional<optim::PlateauState> plateau{};
     };
     std::vector<OfAdapter> adapters{};
 };
 
 // The text of a state file that holds Progress::adapters.
 inline constexpr const char* adapter_places_text = "adapter_places";
+// That of Progress::plateau.
+inline constexpr const char* plateau_text = "plateau";
 // That of Progress::sums.
 inline constexpr const char* run_sums_text = "run_sums";
 

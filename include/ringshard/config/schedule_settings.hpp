@@ -11,6 +11,18 @@ namespace ringshard::config {
 // Shape of the learning rate between two levels.
 enum class Course { linear, cosine, root, logarithm };
 
+// Values of lr_scheduler_kwargs for reduce_lr_on_plateau, with torch's defaults.
+struct PlateauSettings {
+    bool wants_least = true;  // mode min
+    double factor = 0.1;
+    int64_t patience = 10;
+    double threshold = 1e-4;
+    bool is_relative = true;  // threshold_mode rel
+    int64_t cooldown = 0;
+    double lowest_rate = 0;      // min_lr
+    double least_change = 1e-8;  // eps
+};
+
 // Values of lr_scheduler_kwargs, with the defaults of transformers and, for its three schedules, of
 // DeepSpeed; each schedule reads its own ones.
 struct ScheduleSettings {
@@ -26,6 +38,7 @@ struct ScheduleSettings {
     std::optional<int64_t> num_stable_steps;
     Course warmup_course = Course::linear;
     Course decay_course = Course::cosine;
+    PlateauSettings plateau{};
 };
 
 // Returns true for DeepSpeed's schedules, which set the rate of a step before they advance.

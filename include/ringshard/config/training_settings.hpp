@@ -30,6 +30,7 @@ enum class Schedule {
     cosine_with_min_lr,
     cosine_warmup_with_min_lr,
     warmup_stable_decay,
+    reduce_on_plateau,
     deepspeed_warmup,
     deepspeed_warmup_decay,
     deepspeed_warmup_cosine,

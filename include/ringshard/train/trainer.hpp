@@ -14,6 +14,7 @@
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/optim/optimizer.hpp"
+#include "ringshard/optim/plateau.hpp"
 #include "ringshard/optim/schedule.hpp"
 #include "ringshard/shard/zero.hpp"
 #include "ringshard/train/numbers.hpp"
@@ -66,6 +67,9 @@ public:
     bool has_ended_early(size_t curve) const {
         return progress_.adapters.at(curve).last_step.has_value();
     }
+    // Whether the learning rate of a curve follows its evaluations, and one of these.
+    bool follows_evaluations(size_t curve) const { return curves_[curve].plateau.has_value(); }
+    void take_metric(size_t curve, double value);
     const config::TrainingSettings& settings_of(size_t curve) const {
         return curves_[curve].settings;
     }
@@ -91,10 +95,13 @@ private:
         int64_t planned_steps;  // by its settings
         int64_t num_steps;
         optim::Schedule schedule;
+        std::optional<optim::Plateau> plateau;  // in place of the schedule
         int64_t skipped_in_a_row = 0;
         int64_t num_tokens = 0;
     };
     bool is_joint() const { return curves_.size() > 1 || !curves_.front().name.empty(); }
+    void resume_plateau(size_t curve);
+    std::optional<optim::PlateauState>& stored_plateau(size_t curve);
     const RunningCurve& longest() const;
     bool trains(size_t curve) const { return progress_.step < curves_[curve].num_steps; }
     int64_t num_rows(size_t curve) const;

@@ -46,10 +46,7 @@ void add_training_options(OptionTable& table) {
         .serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type,
                "Schedule of the learning rate.")
         .shapes_loss()
-        .but_not({"reduce_lr_on_plateau", "greedy"},
-                 "it depends on measured losses, so a run could not be resumed at another layout; "
-                 "use cosine "
-                 "or warmup_stable_decay");
+        .but_not({"greedy"}, "use reduce_lr_on_plateau, cosine or warmup_stable_decay");
     group
         .serve_json("lr_scheduler_kwargs", &TrainingSettings::lr_scheduler_kwargs,
                     "Further settings of the schedule, such as {\"min_lr_rate\": 0.1}.")

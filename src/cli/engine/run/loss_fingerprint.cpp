@@ -1,11 +1,14 @@
 #include "loss_fingerprint.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/hash.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/config/adapter_runs.hpp"
 #include "ringshard/config/option_table.hpp"
+#include "ringshard/config/schedule_settings.hpp"
 #include "ringshard/model/spec_fields.hpp"
 
 namespace ringshard::cli {
@@ -19,14 +22,36 @@ bool rate_looks_ahead(const config::TrainingSettings& training) {
     const bool is_flat = training.lr_scheduler_type == config::Schedule::constant ||
                          training.lr_scheduler_type == config::Schedule::constant_with_warmup ||
                          training.lr_scheduler_type == config::Schedule::inverse_sqrt ||
+                         training.lr_scheduler_type == config::Schedule::reduce_on_plateau ||
                          training.lr_scheduler_type == config::Schedule::deepspeed_warmup;
     const bool warms_up_by_share = training.warmup_steps > 0 && training.warmup_steps < 1;
     return !is_flat || warms_up_by_share;
 }
 
-}  // namespace
+bool follow_evaluations(const config::Settings& settings) {
+    return settings.values.training.lr_scheduler_type == config::Schedule::reduce_on_plateau;
+}
 
-namespace {
+// Adds the evaluations where a learning rate follows them: that of the run, or of one of the
+// adapters that train together.
+void add_evaluations(LossFingerprint& fingerprint, const config::Settings& settings,
+                     const config::OptionTable& table, const RunData& data) {
+    const auto adapters = config::adapter_runs(settings, table);
+    if (!follow_evaluations(settings) &&
+        std::ranges::none_of(adapters, follow_evaluations, &config::AdapterRun::settings))
+        return;
+    const config::Config& config = settings.values;
+    const config::EvaluationSettings& evaluation = config.evaluation;
+    for (const char* name : {"eval_strategy", "eval_delay", "metric_for_best_model"})
+        fingerprint[name] = table.find(name)->write(config);
+    const double steps = evaluation.eval_steps.value_or(config.logging.logging_steps);
+    if (evaluation.eval_strategy == config::Interval::steps)
+        fingerprint["eval_steps"] = shortest(steps);
+    if (steps < 1) fingerprint["max_steps"] = concat(config.training.max_steps);
+    std::vector<std::string> hashes;
+    for (const data::Rows& rows : data.evaluation) hashes.push_back(rows.content_hash());
+    fingerprint["the data of evaluations (hash of tokens and rows)"] = join(hashes, ", ");
+}
 
 // The names of entries that are no settings begin so.
 constexpr std::string_view beside_settings = "the ";
@@ -90,6 +115,7 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const RunIdenti
         fingerprint
             ["the group of train_sampling_strategy group_by_length (per_device_train_batch_size x "
              "gradient_accumulation_steps)"] = concat(per_rank);
+    add_evaluations(fingerprint, settings, table, run.data);
     std::vector<std::string> sizes;
     std::vector<std::string> hashes;
     for (const data::Rows* rows : run.data.all_training()) {
