@@ -87,11 +87,11 @@ std::vector<LinearLayer> with_head(const ModelSpec& spec, std::vector<LinearLaye
 }
 
 std::optional<Failure> check_head_adapter(const ModelSpec& spec, const LoraConfig& config) {
-    if (config.use_dora || config.init.takes_from_weights())
+    if (spec.tied && config.init.takes_from_weights())
         return refuse(format_text(
-            "lora_target_modules, {}: the adapter of {} is a plain one that begins with B = 0; "
-            "leave one of the two out",
-            config.use_dora ? "use_dora" : "init_lora_weights", spec.names.head));
+            "lora_target_modules, init_lora_weights: {} is tied to the embedding, which would "
+            "change with the part that the adapter takes out; leave one of the two out",
+            spec.names.head));
     return std::nullopt;
 }
 
@@ -281,6 +281,10 @@ bool has_dropout(const ModelSpec& spec) {
                                    [](const auto& adapter) { return adapter.second.dropout > 0; });
     };
     if (spec.head_adapter && spec.head_adapter->dropout > 0) return true;
+    if (std::ranges::any_of(spec.own_modules, [](const OwnModules& own) {
+            return own.head_adapter && own.head_adapter->dropout > 0;
+        }))
+        return true;
     return std::ranges::any_of(spec.blocks, [&](const BlockSpec& block) {
         return drops(block.adapters) ||
                std::ranges::any_of(

@@ -67,6 +67,13 @@ at::Tensor logits_of(const ModelSpec& spec, const ProjectionContext& context,
     return logits;
 }
 
+// The same of rows before the final norm.
+at::Tensor logits_of_rows(const ModelSpec& spec, const ProjectionContext& context,
+                          const HeadViews& weights, const at::Tensor& x) {
+    const at::Tensor y = weights.norm.forward(weights.unit, x).y;
+    return logits_of(spec, context, weights, y.to(weights.projection.scalar_type()));
+}
+
 // Returns the gradient of the rows, and adds that of the adapter, if there is one.
 at::Tensor projection_backward(const ProjectionContext& context, const HeadViews& weights,
                                const HeadGradients& gradients, const at::Tensor& normed,
@@ -90,6 +97,7 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                                  const HeadGradients& gradients, const at::Tensor& x,
                                  const HeadTargets& targets, const HeadWork& work,
                                  const at::Tensor& d_x) {
+    RowNorms norms;
     return for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
@@ -97,7 +105,8 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         // index_select has no implementation for tensors without numbers, which a plan takes.
         const bool has_keys = weights.adapter != nullptr && targets.dropout_keys.defined();
         const ProjectionContext context{
-            work.gemms, has_keys ? targets.dropout_keys.gather(0, chunk.places) : at::Tensor()};
+            work.gemms, has_keys ? targets.dropout_keys.gather(0, chunk.places) : at::Tensor(),
+            &norms};
         const at::Tensor logits = logits_of(spec, context, weights, y);
         const at::Tensor capped = spec.logits_cap > 0 ? logits.clone() : at::Tensor();
         ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
@@ -119,10 +128,11 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
 
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
                         const HeadTargets& targets, const HeadWork& work) {
+    RowNorms norms;
     return for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
-        ops::cross_entropy_value(
-            head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x)), chunk.targets,
-            work.loss, chunk.token_stats);
+        ops::cross_entropy_value(logits_of_rows(spec, {work.gemms, {}, &norms}, weights,
+                                                ops::embedding(chunk.places, x)),
+                                 chunk.targets, work.loss, chunk.token_stats);
     });
 }
 
@@ -134,9 +144,10 @@ TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const a
                        at::empty({count, top_k}, options),
                        at::empty({count, top_k}, options.dtype(at::kFloat))};
     int64_t begin = 0;
+    RowNorms norms;
     scores.token_stats = for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
-        const at::Tensor logits =
-            head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x));
+        const at::Tensor logits = logits_of_rows(spec, {work.gemms, {}, &norms}, weights,
+                                                 ops::embedding(chunk.places, x));
         ops::cross_entropy_value(logits, chunk.targets, work.loss, chunk.token_stats);
         const int64_t length = chunk.places.size(0);
         const auto [largest, tokens] = at::topk(logits, top_k);
@@ -154,8 +165,7 @@ TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const a
 
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
                        const at::Tensor& x) {
-    const at::Tensor y = weights.norm.forward(weights.unit, x).y;
-    return logits_of(spec, {gemms}, weights, y.to(weights.projection.scalar_type()));
+    return logits_of_rows(spec, {gemms}, weights, x);
 }
 
 }  // namespace ringshard::model

@@ -31,6 +31,8 @@ std::vector<AdaptedLayer> adapted_layers(const ModelSpec& spec) {
             const std::vector<int64_t>& shape = shapes.at(name + ".weight");
             layers.push_back({name, adapter, shape[0], shape[1]});
         }
+    if (spec.head_adapter)
+        layers.push_back({spec.names.head, *spec.head_adapter, spec.vocabulary, spec.width});
     return layers;
 }
 

@@ -35,13 +35,6 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
                         "which all adapters share; choose true or gaussian, or train it in a run "
                         "of its own",
                         name)};
-    if (alone.head_adapter)
-        return Failure{
-            ExitCode::settings,
-            format_text("adapter {}: would adapt {}, and adapters that train together are "
-                        "for linear layers of blocks; train it whole, by "
-                        "lora_modules_to_save, or in a run of its own",
-                        name, alone.names.head)};
     for (const BlockSpec& block : alone.blocks) {
         if (block.experts() == nullptr) continue;
         for (const auto& [layer, adapter] : block.adapters)
@@ -158,16 +151,14 @@ std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std
         spec.tied = spec.tied && alone.tied;
         spec.reads_head_from_embedding |= alone.reads_head_from_embedding;
         spec.own_modules.push_back(own.value().modules);
+        spec.own_modules.back().head_adapter = alone.head_adapter;
         for (size_t block = 0; block < spec.blocks.size(); ++block)
             spec.blocks[block].joint.push_back({names[number],
                                                 std::move(alone.blocks[block].adapters),
                                                 std::move(own.value().biases[block])});
     }
     spec.frozen = all_weights(spec);
-    const auto has_none = [](const OwnModules& own) {
-        return !own.embedding && !own.head && !own.final_norm;
-    };
-    if (std::ranges::all_of(spec.own_modules, has_none)) spec.own_modules.clear();
+    if (std::ranges::none_of(spec.own_modules, &OwnModules::has_any)) spec.own_modules.clear();
     return std::nullopt;
 }
 
@@ -199,6 +190,7 @@ ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number) {
         block.adapters = block.joint.at(number).layers;
         block.joint.clear();
     }
+    if (!spec.own_modules.empty()) alone.head_adapter = spec.own_modules.at(number).head_adapter;
     alone.own_modules.clear();
     let_biases_train(alone, own_tensors(spec, number));
     return alone;

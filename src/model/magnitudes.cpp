@@ -75,28 +75,56 @@ bool has_magnitudes(const BlockSpec& block) {
                block.joint, [&](const JointAdapter& adapter) { return has_any(adapter.layers); });
 }
 
+namespace {
+
+std::string magnitudes_name(const std::string& layer, const std::string& ending) {
+    return format_text("{}.lora_magnitude_vector{}", layer, ending);
+}
+
+Names names_in_block(const ModelSpec& spec, size_t block) {
+    Names magnitudes_of;
+    const auto add = [&](const std::map<std::string, AdapterSpec>& layers,
+                         const std::string& ending) {
+        for (const auto& [layer, adapter] : layers)
+            if (const std::string name = block_prefix(spec, block) + layer; adapter.has_magnitude)
+                magnitudes_of[name + ".weight"].push_back(magnitudes_name(name, ending));
+    };
+    add(spec.blocks[block].adapters, "");
+    for (const JointAdapter& adapter : spec.blocks[block].joint)
+        add(adapter.layers, "." + adapter.name);
+    return magnitudes_of;
+}
+
+Names names_in_head(const ModelSpec& spec) {
+    std::vector<std::string> magnitudes;
+    const auto add = [&](const std::optional<AdapterSpec>& adapter, const std::string& ending) {
+        if (adapter && adapter->has_magnitude)
+            magnitudes.push_back(magnitudes_name(spec.names.head, ending));
+    };
+    add(spec.head_adapter, "");
+    for (size_t number = 0; number < spec.own_modules.size(); ++number)
+        add(spec.own_modules[number].head_adapter, "." + spec.blocks.front().joint.at(number).name);
+    if (magnitudes.empty()) return {};
+    const std::string& weight = spec.tied ? spec.names.embedding : spec.names.head;
+    return {{weight + ".weight", std::move(magnitudes)}};
+}
+
+void set_in_module(const Names& magnitudes_of, size_t module, shard::Zero& zero) {
+    if (magnitudes_of.empty()) return;
+    std::vector<size_t> units;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit)
+        if (zero.units()[unit].module() == module) units.push_back(unit);
+    Tensors norms;
+    for (const size_t unit : units) add_norms(magnitudes_of, unit, zero, norms);
+    for (const size_t unit : units) store(norms, unit, zero);
+}
+
+}  // namespace
+
 void set_magnitudes(const ModelSpec& spec, shard::Zero& zero) {
-    for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        Names magnitudes_of;
-        const auto add = [&](const std::map<std::string, AdapterSpec>& layers,
-                             const std::string& ending) {
-            for (const auto& [layer, adapter] : layers)
-                if (const std::string name = block_prefix(spec, block) + layer;
-                    adapter.has_magnitude)
-                    magnitudes_of[name + ".weight"].push_back(
-                        format_text("{}.lora_magnitude_vector{}", name, ending));
-        };
-        add(spec.blocks[block].adapters, "");
-        for (const JointAdapter& adapter : spec.blocks[block].joint)
-            add(adapter.layers, "." + adapter.name);
-        if (magnitudes_of.empty()) continue;
-        std::vector<size_t> units;
-        for (size_t unit = 0; unit < zero.num_units(); ++unit)
-            if (zero.units()[unit].module() == ModuleIndex::block(block)) units.push_back(unit);
-        Tensors norms;
-        for (const size_t unit : units) add_norms(magnitudes_of, unit, zero, norms);
-        for (const size_t unit : units) store(norms, unit, zero);
-    }
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        set_in_module(names_in_block(spec, block), ModuleIndex::block(block), zero);
+    set_in_module(names_in_head(spec), ModuleIndex(spec).head, zero);
 }
 
 }  // namespace ringshard::model

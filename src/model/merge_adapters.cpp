@@ -178,16 +178,21 @@ ModuleContent content_of(size_t module, shard::Zero& zero) {
 void merge_head(const ModelSpec& spec, shard::Zero& zero) {
     RINGSHARD_CHECK(!spec.tied, "the embedding would change with the head");
     const std::string& name = spec.names.head;
-    const double scaling = spec.head_adapter->scaling;
     const ModuleContent content = content_of(ModuleIndex(spec).head, zero);
-    FactorsByName factors;
-    factors[name + ".weight"] = {{content.adapters.at(name + ".lora_A.weight"),
-                                  content.adapters.at(name + ".lora_B.weight"), scaling}};
+    const AdapterSpec& adapter = *spec.head_adapter;
+    Factors factors{content.adapters.at(name + ".lora_A.weight"),
+                    content.adapters.at(name + ".lora_B.weight"), adapter.scaling};
+    if (adapter.has_magnitude)
+        factors.magnitude = content.adapters.at(name + ".lora_magnitude_vector");
+    FactorsByName by_name{{name + ".weight", {std::move(factors)}}};
     Tensors added;
-    if (spec.head_adapter->has_bias)
-        added[name + ".bias"] = content.adapters.at(name + ".lora_B.bias") * scaling;
+    if (adapter.has_bias)
+        added[name + ".bias"] = content.adapters.at(name + ".lora_B.bias") * adapter.scaling;
     for (const std::vector<size_t>& units : {content.frozen, content.trained})
-        for (const size_t unit : units) merge_unit(factors, added, unit, zero);
+        for (const size_t unit : units) {
+            if (adapter.has_magnitude) find_row_factors(by_name, unit, zero);
+            merge_unit(by_name, added, unit, zero);
+        }
 }
 
 }  // namespace

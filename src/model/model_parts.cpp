@@ -29,6 +29,15 @@ shard::ParameterGroup own_group(const ModelSpec& spec, size_t number, const std:
             .adapter = number};
 }
 
+// `name`, `number`: of one of several adapters.
+std::optional<LowRank> head_adapter(shard::UnitLayout& unit, const ModelSpec& spec,
+                                    const AdapterSpec& adapter, const std::string& name = {},
+                                    size_t number = 0) {
+    const std::map<std::string, AdapterSpec> adapters{{spec.names.head, adapter}};
+    const ProjectionSpec projected{{{spec.names.head, spec.vocabulary}}, spec.width};
+    return LowRank::of(unit, projected, {adapters, name, number});
+}
+
 }  // namespace
 
 void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
@@ -41,9 +50,12 @@ void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
         if (own.head && spec.has_head_bias)
             mine.bias =
                 unit.add(own_group(spec, number, spec.names.head, "bias", {spec.vocabulary}));
+        const JointAdapter& joint = spec.blocks.front().joint.at(number);
+        if (own.head_adapter)
+            mine.adapter = head_adapter(unit, spec, *own.head_adapter, joint.name, number);
         if (own.final_norm)
-            mine.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm,
-                                               spec.blocks.front().joint.at(number).name, number});
+            mine.norm.emplace(
+                unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm, joint.name, number});
     }
 }
 
@@ -66,12 +78,7 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
         if (spec.has_head_bias)
             head.bias =
                 unit.add({{{spec.names.head + ".bias", {spec.vocabulary}}}, InitialValues::zeros});
-        if (spec.head_adapter) {
-            const std::map<std::string, AdapterSpec> adapters{
-                {spec.names.head, *spec.head_adapter}};
-            const ProjectionSpec projected{{{spec.names.head, spec.vocabulary}}, spec.width};
-            head.adapter = LowRank::of(unit, projected, {adapters});
-        }
+        if (spec.head_adapter) head.adapter = head_adapter(unit, spec, *spec.head_adapter);
         add_own_heads(spec, unit);
     };
     if (spec.tied) add_head(embedding, table);

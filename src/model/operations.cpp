@@ -1,5 +1,6 @@
 #include "ringshard/model/operations.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "model_parts.hpp"
@@ -61,8 +62,11 @@ Operations operations_of_head(const ModelParts& parts, const shard::UnitLayout& 
     Operations operations{.products = head.operations};
     operations.by_product[head.name] = {.forward = head.operations};
     count_backward(head, module, operations);
-    if (!parts.head.adapter) return operations;
-    const ProductUse adapter{"adapters", parts.head.adapter->operations(), false};
+    double of_adapters = parts.head.adapter ? parts.head.adapter->operations() : 0;
+    for (const HeadParameters& own : parts.own_heads)
+        if (own.adapter) of_adapters = std::max(of_adapters, own.adapter->operations());
+    if (of_adapters == 0) return operations;
+    const ProductUse adapter{"adapters", of_adapters, false};
     operations.products += adapter.operations;
     operations.by_product[adapter.name] = {.forward = adapter.operations};
     count_backward(adapter, module, operations);

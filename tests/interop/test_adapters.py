@@ -122,6 +122,11 @@ class Adapters(TrainerTest):
             self.expect_one_message(run("export", os.path.join(folder, "out", "checkpoint-3"), "--merge", "true", "--output_dir",
                                         os.path.join(folder, "merged")), 78, "q_proj has a bias (lora_bias), and the layer has none")
 
+    def test_kinds_of_adapters_of_the_output_layer(self):
+        for flags in (["--use_dora"], ["--init_lora_weights", "pissa", "--lora_dropout", "0"],
+                      ["--init_lora_weights", "olora", "--lora_dropout", "0"]):
+            self.check({"llama3-tiny": ["--lora_target_modules", "q_proj,lm_head", *flags]})
+
     def test_output_layer(self):
         """Merged like any layer; one that is tied to the embedding leaves that as it is, so the merged model has two matrices."""
         for name in ("llama3-tiny", "qwen2-tiny"):

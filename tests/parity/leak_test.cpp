@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cstring>
 
 #include "golden.hpp"
 #include "layout_run.hpp"
@@ -76,10 +77,11 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
             if (kind == test::RowKind::one_document) continue;
             const auto start = test::golden_folder() / "adapters" / "start";
             if (kind == test::RowKind::packed && layout.shape.world() <= 2)
-                for (const std::string adapter :
-                     {"qwen2_head", "qwen2_lora_bias", "qwen3_patterns"})
-                    expect_no_leak(adapter.substr(0, adapter.find('_')) + "-tiny", layout, kind,
-                                   rows, start / adapter);
+                for (const char* adapter :
+                     {"qwen2_head", "llama3_head_dora", "qwen2_lora_bias", "qwen3_patterns"}) {
+                    const std::string base(adapter, std::strchr(adapter, '_'));
+                    expect_no_leak(base + "-tiny", layout, kind, rows, start / adapter);
+                }
             expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_qv");
             expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_dora");
             expect_no_leak("qwen3-tiny", layout, kind, rows, start / "qwen3_all", shard::Form::nf4);

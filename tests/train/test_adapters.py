@@ -147,17 +147,17 @@ class Adapters(StoppedRunTest):
     def test_killed_and_resumed_in_another_layout(self):
         """The losses of an undisturbed run on one rank, in fp32; dropout too is the same in every layout."""
         for number, (name, *choice) in enumerate((
-                ("head", "--lora_target_modules", "q_proj,lm_head"),
+                ("head", "--lora_target_modules", "q_proj,lm_head"), ("head-dora", "--lora_target_modules", "lm_head", "--use_dora"),
                 ("bias-of-b", "--lora_target_modules", "q_proj,v_proj", "--lora_bias"),
                 ("pattern", "--lora_target_modules", "q_proj", "--layers_to_transform", "0,2", "--layers_pattern", "layers"))):
-            lora = ["--use_peft", "--lora_r", "4", "--lora_dropout", "0.1", *choice]
+            lora = ["--use_peft", "--lora_r", "4", "--lora_dropout", "0.1", *choice, "--bf16", "false"]
             whole, output = self.path(name + "-whole"), self.path(name)
-            self.expect(self.train(whole, "--bf16", "false", "--per_device_train_batch_size", "4", "--save_strategy", "no", choice=lora), 0)
-            killed = self.train(output, *CUT, "--bf16", "false", choice=lora, ranks=2, RINGSHARD_FAULT="save:latest:1:kill")
+            self.expect(self.train(whole, "--per_device_train_batch_size", "4", "--save_strategy", "no", choice=lora), 0)
+            killed = self.train(output, *CUT, choice=lora, ranks=2, RINGSHARD_FAULT="save:latest:1:kill")
             self.assertNotEqual(killed.returncode, 0)
             other = (["--profile", "zero1", "--per_device_train_batch_size", "2"],
                      ["--profile", "zero2", "--sp_size", "2", "--per_device_train_batch_size", "4"])[number % 2]
-            self.expect(self.train(output, *other, "--bf16", "false", choice=lora, ranks=2), 0, "checkpoint-3")
+            self.expect(self.train(output, *other, choice=lora, ranks=2), 0, "checkpoint-3")
             for ours, theirs in zip(read_steps(output), read_steps(whole), strict=True):
                 self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1e-5, msg=(name, ours["step"]))
             self.assertEqual(*(json.loads(read_file(folder, "adapter_config.json")) for folder in (output, whole)))
@@ -285,7 +285,8 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--lora_target_modules", r"model\.layer\..*"], 78, ("matches no linear layer", "model.layers.0")),
                 (["--use_peft", "--lora_target_modules", "q_proj("], 78, ("is no regular expression",)),
                 (["--use_peft", "--lora_target_modules", "embed_tokens"], 78, ("lora_modules_to_save embed_tokens",)),
-                (["--use_peft", "--lora_target_modules", "q_proj,lm_head", "--use_dora"], 78, ("use_dora: the adapter of lm_head",)),
+                (["--use_peft", "--lora_target_modules", "q_proj,lm_head", "--init_lora_weights", "olora", "--lora_dropout", "0"], 78,
+                 ("lm_head is tied to the embedding",)),
                 (["--use_peft", "--lora_target_modules", "([a-z._0-9]+)+[!?]"], 78, ("([a-z._0-9]+)+[!?]: takes too many steps on the name",)),
                 (["--use_peft", "--lora_target_modules", "(" * 50000 + "q_proj" + ")" * 50000], 78, ("... (100006 bytes): is no regular",)),
                 (["--use_peft", "--rank_pattern", '{"([a-z._0-9]+)+[!?]": 2}'], 78, ("rank_pattern", "takes too many steps")),

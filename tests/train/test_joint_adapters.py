@@ -32,6 +32,12 @@ OWNING = {"small": {"lora_r": 4, "lora_modules_to_save": "lm_head,embed_tokens",
                    "seed": 3, "max_steps": 3, "lora_target_modules": "v_proj,down_proj"},
           "short": {"lora_r": 4, "lora_modules_to_save": "model.norm", "learning_rate": 1e-3, "loraplus_lr_ratio": 4, "max_steps": 5,
                     "lora_dropout": 0.0, "lora_target_parameters": "o_proj.weight", "lora_target_modules": "q_proj,v_proj"}}
+# Beside the output layer, which is tied: a plain adapter of it, and one with magnitudes that drops inputs.
+HEADS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 5, "lora_target_modules": "q_proj,lm_head"},
+         "wide": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 4,
+                  "lora_target_modules": "lm_head,v_proj"},
+         "short": {"lora_r": 4, "learning_rate": 2e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj",
+                   "lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": '{"patience": 0, "factor": 0.5, "threshold": 0.5}'}}
 EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
            "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
            "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
@@ -141,6 +147,22 @@ class JointAdapters(JointAdaptersTest):
         for name in SCALED:
             self.assertEqual(read_file(exported, name, "adapter_model.safetensors"),
                              read_file(together, name, "adapter_model.safetensors"))
+
+    def test_output_layers_and_a_rate_that_follows_evaluations(self):
+        """Once killed: the rate comes back out of the checkpoint."""
+        flags = ["--profile", "zero3", "--cp_size", "2", "--save_steps", "2", "--eval_strategy", "steps", "--eval_steps", "1",
+                 "--eval_dataset_name", self.data_of("wide")]
+        together = self.expect_own_curves(*flags, of=HEADS, ranks=2)
+        killed, adapters = self.path("killed"), self.write_adapters(f"{self.id()}.yaml", HEADS)
+        self.train_together(killed, *flags, adapters=adapters, ranks=2, RINGSHARD_FAULT="save:latest:2:kill")
+        self.expect_one_message(self.train_together(killed, *flags, "--eval_delay", "1", adapters=adapters, ranks=2), 78,
+                                "eval_delay: 0 then, 1 now")
+        self.expect(self.train_together(killed, *flags, adapters=adapters, ranks=2), 0, "resuming from")
+        for name in HEADS:
+            self.assertEqual(read_file(killed, name, "adapter_model.safetensors"), read_file(together, name, "adapter_model.safetensors"))
+        rates = [line["learning_rate"] for line in read_steps(os.path.join(killed, "short"))]
+        self.assertLess(min(rates), 1e-3)
+        self.assertEqual(rates, [line["learning_rate"] for line in read_steps(os.path.join(together, "short"))])
 
     def test_biases(self):
         self.expect_own_curves("--packing", "true", "--gradient_accumulation_steps", "2", of=BIASED)

@@ -31,11 +31,14 @@ struct Constant {
 };
 
 // The modules outside of the blocks that one of the adapters that train together trains whole, in
-// place of the model's.
+// place of the model's, or adapts.
 struct OwnModules {
     bool embedding = false;
     bool head = false;
     bool final_norm = false;
+    std::optional<AdapterSpec> head_adapter{};  // beside the model's head
+
+    bool has_any() const { return embedding || head || final_norm || head_adapter; }
 };
 
 // A model as config.json describes it, with the decisions of a run.

@@ -29,7 +29,7 @@ from frozen import summary  # noqa: E402
 TOKENS = 10
 SHOWN = "model.layers.2.self_attn.v_proj.weight"
 # PEFT merges no bias of B into a layer without one; tests/interop/test_adapters.py compares merged output layers.
-UNMERGED = ("qwen2_lora_bias", "llama3_head", "qwen2_head")
+UNMERGED = ("qwen2_lora_bias", "llama3_head", "qwen2_head", "llama3_head_dora")
 
 
 def load(name, dtype):

@@ -57,6 +57,7 @@ STARTS = {
     # The output layer; PEFT would write the frozen embeddings beside it. That of qwen2-tiny is tied to the embedding.
     "llama3_head": ("llama3-tiny", dict(target_modules=["q_proj", "lm_head"], rank_pattern={"lm_head": 6})),
     "qwen2_head": ("qwen2-tiny", dict(target_modules=["v_proj", "lm_head"])),
+    "llama3_head_dora": ("llama3-tiny", dict(target_modules=["q_proj", "lm_head"], use_dora=True)),
 }
 
 # The same, of adapters that PEFT takes out of the weights when a run begins: they have no folder to start from.
@@ -100,6 +101,7 @@ CASES = {
     # SFTTrainer refuses these, since its own loss passes by the adapter of the output layer; that of label smoothing does not.
     "head": case("llama3_head", SHORT, weight_decay=0.1, label_smoothing_factor=0.1, **HEADERS),
     "tied_head": case("qwen2_head", CHAT, loraplus_lr_ratio=4, label_smoothing_factor=0.1),
+    "head_dora": case("llama3_head_dora", SHORT, weight_decay=0.1, label_smoothing_factor=0.1, **HEADERS),
     # The last window of an epoch has one micro-batch.
     "accumulation_packed": case("llama3_all", SHORT, **{**PACKED, "per_device_train_batch_size": 5, "gradient_accumulation_steps": 2}),
     "pissa": case("qwen3_pissa", COMPLETION),
