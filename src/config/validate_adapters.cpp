@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "ringshard/config/adapter_init.hpp"
 #include "rule_report.hpp"
@@ -85,9 +86,25 @@ void check_choices(RuleReport& report) {
                         "{\"down_proj\": 32}");
 }
 
+bool are_rows(const TrainedTokens::value_type& of_module) {
+    const std::vector<int64_t>& rows = of_module.second;
+    return !rows.empty() && std::set(rows.begin(), rows.end()).size() == rows.size() &&
+           std::ranges::all_of(rows, [](int64_t row) { return row >= 0; });
+}
+
+void check_trained_tokens(RuleReport& report) {
+    const auto tokens =
+        read_trained_tokens(report.settings().values.adapter.trainable_token_indices);
+    if (!tokens || !std::ranges::all_of(*tokens, are_rows))
+        report.complain({"trainable_token_indices"},
+                        "must be a JSON list of numbers of tokens, such as [0, 5], or an object of "
+                        "such lists by module; each token stands once");
+}
+
 void check_lora(RuleReport& report) {
     const AdapterSettings& adapter = report.settings().values.adapter;
     check_choices(report);
+    check_trained_tokens(report);
     if (adapter.lora_task_type != "CAUSAL_LM")
         report.complain({"lora_task_type"},
                         "causal language models are trained, and PEFT loads an adapter of no other "
@@ -117,6 +134,7 @@ void check_lora(RuleReport& report) {
         {"layers_pattern", !adapter.layers_pattern.empty()},
         {"rank_pattern", !adapter.rank_pattern.empty()},
         {"alpha_pattern", !adapter.alpha_pattern.empty()},
+        {"trainable_token_indices", !adapter.trainable_token_indices.empty()},
         {"use_rslora", adapter.use_rslora},
         {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
         {"use_dora", adapter.use_dora},

@@ -33,7 +33,7 @@ constexpr const char* plain_config = R"({
   "use_rslora": false, "velora_config": null})";
 
 // Fields that the reader uses, and fields that change no number.
-constexpr std::array<std::string_view, 25> known_fields{"alpha_pattern",
+constexpr std::array<std::string_view, 26> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
                                                         "bias",
@@ -56,6 +56,7 @@ constexpr std::array<std::string_view, 25> known_fields{"alpha_pattern",
                                                         "target_modules",
                                                         "target_parameters",
                                                         "task_type",
+                                                        "trainable_token_indices",
                                                         "use_dora",
                                                         "use_rslora"};
 
@@ -174,8 +175,12 @@ bool are_alphas(const json& value) {
     return value.is_null() || (value.is_object() && std::ranges::all_of(value, is_number));
 }
 
+bool are_trained_tokens(const json& value) {
+    return config::read_trained_tokens(value.dump()).has_value();
+}
+
 constexpr const char* targets_rule = "must be names, one expression, or null";
-constexpr std::array<FieldRule, 16> field_rules{{
+constexpr std::array<FieldRule, 17> field_rules{{
     {"r", "must be a whole number", is_whole},
     {"lora_alpha", "must be a number", is_number},
     {"lora_dropout", "must be at least 0 and below 1", is_dropout},
@@ -191,6 +196,8 @@ constexpr std::array<FieldRule, 16> field_rules{{
     {"alpha_pattern", "must hold a number for each expression", are_alphas},
     {"layers_to_transform", "must be a number of a block, a list of them, or null", are_blocks},
     {"layers_pattern", "must be a name, a list of names, or null", are_targets},
+    {"trainable_token_indices", "must be whole numbers, lists of them by module, or null",
+     are_trained_tokens},
     {"task_type", "causal language models are trained: CAUSAL_LM, or null", is_served_task},
 }};
 
@@ -236,6 +243,9 @@ LoraConfig read_adapter_fields(const json& config, const ordered_json& in_order)
                                                       : layers.get<std::vector<int64_t>>();
     }
     read_names(config.value("layers_pattern", json()), lora.layers_pattern);
+    if (given("trainable_token_indices"))
+        lora.trained_tokens =
+            config::read_trained_tokens(config["trainable_token_indices"].dump()).value();
     std::erase(lora.layers_pattern, "");  // PEFT takes an empty name for none
     return lora;
 }
@@ -289,6 +299,10 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
         config["alpha_pattern"][layers] = whole_if_it_is(alpha);
     if (lora.layers_to_transform) config["layers_to_transform"] = *lora.layers_to_transform;
     if (!lora.layers_pattern.empty()) config["layers_pattern"] = lora.layers_pattern;
+    for (const auto& [module, tokens] : lora.trained_tokens) {
+        json& field = config["trainable_token_indices"];
+        (module.empty() ? field : field[module]) = tokens;
+    }
     return config.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

@@ -47,6 +47,33 @@ std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const ModelSpec& s
 
 namespace {
 
+constexpr std::string_view trained_rows_ending = ".token_adapter.trainable_tokens_delta";
+
+using RowsByModule = std::map<std::string, std::vector<int64_t>>;
+
+RowsByModule rows_by_module(const ModelSpec& spec) {
+    return {{spec.names.embedding, spec.trained_rows.embedding},
+            {spec.names.head, spec.trained_rows.head}};
+}
+
+// Reads elements of the rows [n, width] that train: they begin as those of the model.
+std::optional<Failure> read_trained_rows(const shard::ReadWeight& model, const std::string& tensor,
+                                         const RowsByModule& rows, int64_t width, int64_t first,
+                                         std::span<float> into) {
+    const std::string module = tensor.substr(0, tensor.size() - trained_rows_ending.size());
+    const std::vector<int64_t>& of_module = rows.at(module);
+    while (!into.empty()) {
+        const int64_t column = first % width;
+        const auto length = std::min(into.size(), static_cast<size_t>(width - column));
+        const int64_t row = of_module.at(static_cast<size_t>(first / width));
+        if (auto failure = model(module + ".weight", row * width + column, into.first(length)))
+            return failure;
+        into = into.subspan(length);
+        first += static_cast<int64_t>(length);
+    }
+    return std::nullopt;
+}
+
 constexpr const char* why_embeddings =
     "; PEFT adds embeddings where the vocabulary has grown, and merging them changes the model: "
     "save it with save_embedding_layers=False, or name them in modules_to_save";
@@ -92,7 +119,8 @@ shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
     const auto shapes = std::make_shared<const std::map<std::string, std::vector<int64_t>>>(
         shapes_in_adapter(spec));
     const auto adapters = std::make_shared<const std::set<std::string>>(adapter_tensors(spec));
-    return [model = std::move(model), shapes, adapters, start, stored](
+    const auto rows = std::make_shared<const RowsByModule>(rows_by_module(spec));
+    return [model = std::move(model), shapes, adapters, rows, start, stored](
                const std::string& tensor, int64_t first,
                std::span<float> into) -> std::optional<Failure> {
         const auto shape = shapes->find(tensor);
@@ -105,6 +133,8 @@ shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
                                     : stored->read(*found, first, into);
         }
         const uint64_t key = mix_bits(start.seed) ^ hash_text(tensor);
+        if (tensor.ends_with(trained_rows_ending))
+            return read_trained_rows(model, tensor, *rows, shape->second[1], first, into);
         if (!tensor.ends_with(".lora_A.weight"))
             std::ranges::fill(into, 0.0F);
         else if (start.init.kind == config::AdapterInit::Kind::normal)

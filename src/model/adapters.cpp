@@ -95,6 +95,58 @@ std::optional<Failure> check_head_adapter(const ModelSpec& spec, const LoraConfi
     return std::nullopt;
 }
 
+// The rows of a module that trained_tokens names; null: there is no such module.
+std::vector<int64_t>* rows_of(ModelSpec& spec, const std::string& module) {
+    if (module.empty() || is_end_of(module, spec.names.embedding))
+        return &spec.trained_rows.embedding;
+    return is_end_of(module, spec.names.head) ? &spec.trained_rows.head : nullptr;
+}
+
+std::optional<Failure> check_trained_rows(const ModelSpec& spec, const LoraConfig& config) {
+    const auto refuse_for = [&](const std::string& why) {
+        return refuse(format_text("trainable_token_indices: {}", why));
+    };
+    if (spec.head_adapter)
+        return refuse_for(
+            "lora_target_modules names the output layer too; leave one of the two out");
+    for (const std::string& module : {spec.names.embedding, spec.names.head})
+        if (is_saved(module, config.modules_to_save))
+            return refuse_for(format_text(
+                "lora_modules_to_save trains {} whole; leave one of the two out", module));
+    const bool concerns_head =
+        spec.trained_rows.head_has_those_of_embedding || !spec.trained_rows.head.empty();
+    if (concerns_head && spec.has_head_bias)
+        return refuse_for(format_text(
+            "{} has a bias, which PEFT leaves out beside trained rows; name rows of {} alone",
+            spec.names.head, spec.names.embedding));
+    return std::nullopt;
+}
+
+// As in PEFT, the rows of a tied embedding are the output layer's too, unless this has other ones.
+std::optional<Failure> train_rows(ModelSpec& spec, const LoraConfig& config) {
+    for (const auto& [module, rows] : config.trained_tokens) {
+        std::vector<int64_t>* const into = rows_of(spec, module);
+        if (into == nullptr || !into->empty())
+            return refuse(format_text("trainable_token_indices: {} {}; the modules are {} and {}",
+                                      module, into == nullptr ? "has no rows" : "stands twice",
+                                      spec.names.embedding, spec.names.head));
+        for (const int64_t row : rows)
+            if (row >= spec.vocabulary)
+                return refuse(
+                    format_text("trainable_token_indices: there is no token {}; the "
+                                "vocabulary has {}",
+                                row, spec.vocabulary));
+        *into = rows;
+    }
+    TrainedRowsSpec& trained = spec.trained_rows;
+    if (spec.tied && !trained.embedding.empty() &&
+        (trained.head.empty() || trained.head == trained.embedding)) {
+        trained.head.clear();
+        trained.head_has_those_of_embedding = true;
+    }
+    return trained.empty() ? std::nullopt : check_trained_rows(spec, config);
+}
+
 // PEFT looks for the blocks in a list of this name.
 std::optional<Failure> check_layers_pattern(const ModelSpec& spec, const LoraConfig& config) {
     const std::vector<std::string>& names = config.layers_pattern;
@@ -265,12 +317,14 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
                             parameter.name));
     }
     if (auto failure = train_biases(spec, config)) return failure;
+    if (auto failure = train_rows(spec, config)) return failure;
     if (spec.is_wrapped) name_wholly(config, targets.value(), tensor_names(ModelParts(spec)));
     return std::nullopt;
 }
 
 bool has_adapters(const ModelSpec& spec) {
-    return spec.head_adapter || std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+    return spec.head_adapter || !spec.trained_rows.empty() ||
+           std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
                return !block.adapters.empty() || !block.joint.empty();
            });
 }

@@ -51,7 +51,8 @@ HeadViews::HeadViews(shard::UnitTensors tensors, const HeadParameters& parameter
       norm(*parameters.norm),
       projection(unit[parameters.projection]),
       bias(parameters.bias ? unit[*parameters.bias] : at::Tensor()),
-      adapter(parameters.adapter ? &*parameters.adapter : nullptr) {}
+      adapter(parameters.adapter ? &*parameters.adapter : nullptr),
+      rows(parameters.rows ? &*parameters.rows : nullptr) {}
 
 namespace {
 
@@ -63,6 +64,8 @@ at::Tensor logits_of(const ModelSpec& spec, const ProjectionContext& context,
     if (weights.adapter != nullptr)
         weights.adapter->forward({context, weights.unit, weights.projection}, normed, weights.bias,
                                  logits);
+    if (weights.rows != nullptr)
+        weights.rows->replace_logits(context.gemms, weights.unit, normed, logits);
     if (spec.logits_cap > 0) logits.div_(spec.logits_cap).tanh_().mul_(spec.logits_cap);
     return logits;
 }
@@ -78,6 +81,13 @@ at::Tensor logits_of_rows(const ModelSpec& spec, const ProjectionContext& contex
 at::Tensor projection_backward(const ProjectionContext& context, const HeadViews& weights,
                                const HeadGradients& gradients, const at::Tensor& normed,
                                const at::Tensor& d_logits) {
+    if (weights.rows != nullptr) {
+        const at::Tensor of_rows = weights.rows->take_logit_gradients(d_logits);
+        at::Tensor d_x = ops::linear_backward_input(context.gemms, d_logits, weights.projection);
+        weights.rows->add_logit_gradients(context.gemms, weights.unit, gradients.unit, of_rows,
+                                          normed, d_x);
+        return d_x;
+    }
     if (weights.adapter == nullptr)
         return ops::linear_backward_input(context.gemms, d_logits, weights.projection);
     const LowRank::Operands operands{context, weights.unit, weights.projection};

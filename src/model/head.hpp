@@ -6,6 +6,7 @@
 
 #include "parts/low_rank.hpp"
 #include "parts/norm.hpp"
+#include "parts/trained_rows.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
@@ -21,6 +22,7 @@ struct HeadParameters {
     std::optional<Norm> norm;  // always there, once declared
     std::optional<shard::ParameterId> bias{};
     std::optional<LowRank> adapter{};  // of the projection
+    std::optional<TrainedRows> rows{};
 };
 
 // The weights of the head.
@@ -29,9 +31,10 @@ struct HeadViews {
 
     shard::UnitTensors unit;
     const Norm& norm;
-    at::Tensor projection;   // [v, w]
-    at::Tensor bias;         // [v], or undefined
-    const LowRank* adapter;  // or nullptr
+    at::Tensor projection;    // [v, w]
+    at::Tensor bias;          // [v], or undefined
+    const LowRank* adapter;   // or nullptr
+    const TrainedRows* rows;  // or nullptr
 };
 
 struct HeadGradients {

@@ -153,6 +153,29 @@ void merge_unit(const FactorsByName& factors, const Tensors& added, size_t unit,
     }
 }
 
+// Overwrites the rows of a matrix that train.
+void replace_rows(const std::string& module, const std::vector<int64_t>& rows,
+                  const Tensors& adapters, size_t unit, shard::Zero& zero) {
+    const at::Tensor& values = adapters.at(module + ".token_adapter.trainable_tokens_delta");
+    const int64_t width = values.size(1);
+    const auto [chunks, shards] = zero.weights_at_rest_of(unit);
+    for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
+        const at::Tensor numbers = shards.load(chunk, shard::Access::read);
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(chunks[chunk].range)) {
+            if (piece.tensor->spec.name != module + ".weight") continue;
+            for (size_t number = 0; number < rows.size(); ++number) {
+                const shard::Range row{rows[number] * width, (rows[number] + 1) * width};
+                const shard::Range both = intersect(row, {piece.first, piece.first + piece.size});
+                if (both.size() == 0) continue;
+                numbers.narrow(0, piece.in_range + both.begin - piece.first, both.size())
+                    .copy_(values[static_cast<int64_t>(number)].narrow(0, both.begin - row.begin,
+                                                                       both.size()));
+            }
+        }
+        shards.store(chunk, numbers);
+    }
+}
+
 // The units of a module, and the tensors of their adapters, which are gathered.
 struct ModuleContent {
     std::vector<size_t> frozen;
@@ -175,10 +198,21 @@ ModuleContent content_of(size_t module, shard::Zero& zero) {
     return content;
 }
 
+void merge_embedding(const ModelSpec& spec, shard::Zero& zero) {
+    const std::string& name = spec.names.embedding;
+    const ModuleContent content = content_of(ModuleIndex(spec).embedding, zero);
+    for (const size_t unit : content.frozen)
+        replace_rows(name, spec.trained_rows.embedding, content.adapters, unit, zero);
+}
+
 void merge_head(const ModelSpec& spec, shard::Zero& zero) {
     RINGSHARD_CHECK(!spec.tied, "the embedding would change with the head");
     const std::string& name = spec.names.head;
     const ModuleContent content = content_of(ModuleIndex(spec).head, zero);
+    if (!spec.trained_rows.head.empty())
+        for (const size_t unit : content.frozen)
+            replace_rows(name, spec.trained_rows.head, content.adapters, unit, zero);
+    if (!spec.head_adapter) return;
     const AdapterSpec& adapter = *spec.head_adapter;
     Factors factors{content.adapters.at(name + ".lora_A.weight"),
                     content.adapters.at(name + ".lora_B.weight"), adapter.scaling};
@@ -213,7 +247,8 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
         for (const size_t unit : content.trained)  // bias lora_only, all
             merge_unit({}, added, unit, zero);
     }
-    if (spec.head_adapter) merge_head(spec, zero);
+    if (!spec.trained_rows.embedding.empty()) merge_embedding(spec, zero);
+    if (spec.head_adapter || !spec.trained_rows.head.empty()) merge_head(spec, zero);
 }
 
 std::optional<Failure> refuse_merge(const ModelSpec& spec) {

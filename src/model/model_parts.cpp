@@ -72,6 +72,9 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
                                  ? embedding.add(own_group(spec, number, spec.names.embedding,
                                                            "weight", {spec.vocabulary, spec.width}))
                                  : table);
+    if (!spec.trained_rows.embedding.empty())
+        table_rows.emplace(embedding, spec.names.embedding, spec.trained_rows.embedding,
+                           spec.width);
     const auto add_head = [&](shard::UnitLayout& unit, shard::ParameterId projection) {
         head.projection = projection;
         head.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm});
@@ -79,6 +82,10 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
             head.bias =
                 unit.add({{{spec.names.head + ".bias", {spec.vocabulary}}}, InitialValues::zeros});
         if (spec.head_adapter) head.adapter = head_adapter(unit, spec, *spec.head_adapter);
+        if (spec.trained_rows.head_has_those_of_embedding)
+            head.rows = table_rows;
+        else if (!spec.trained_rows.head.empty())
+            head.rows.emplace(unit, spec.names.head, spec.trained_rows.head, spec.width);
         add_own_heads(spec, unit);
     };
     if (spec.tied) add_head(embedding, table);
@@ -109,6 +116,7 @@ size_t first_backward_block(const ModelParts& parts) {
     const auto trains = [&](shard::ParameterId table) {
         return parts.modules.front().role_of(table) == shard::Role::trained;
     };
+    if (parts.table_rows) return 0;
     if (trains(parts.table) || std::ranges::any_of(parts.own_tables, trains)) return 0;
     size_t block = 0;
     while (block < parts.blocks.size() &&

@@ -5,6 +5,7 @@
 
 #include "block.hpp"
 #include "head.hpp"
+#include "parts/trained_rows.hpp"
 #include "ringshard/model/model_spec.hpp"
 
 namespace ringshard::model {
@@ -18,6 +19,7 @@ struct ModelParts {
 
     std::vector<shard::UnitLayout> modules;  // as ModuleIndex counts them
     shard::ParameterId table{};              // [v, w], in the module of the embedding
+    std::optional<TrainedRows> table_rows;
     HeadParameters head{};
     // Of each of several adapters, if one of them trains modules outside of the blocks whole: its
     // own or the model's.

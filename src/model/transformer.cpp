@@ -66,7 +66,7 @@ bool trains_table(const ModelParts& parts) {
     const auto trains = [&](shard::ParameterId table) {
         return parts.modules.front().role_of(table) == shard::Role::trained;
     };
-    return trains(parts.table) || std::ranges::any_of(parts.own_tables, trains);
+    return parts.table_rows || trains(parts.table) || std::ranges::any_of(parts.own_tables, trains);
 }
 
 // The type of the residual stream, and the device, decide what neighbouring stages become.

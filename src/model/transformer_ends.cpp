@@ -11,6 +11,7 @@ namespace ringshard::model {
 at::Tensor Transformer::embed(const TokenBatch& batch) const {
     const shard::UnitTensors weights = weights_of(index_.embedding);
     at::Tensor x = ops::embedding(batch.tokens, weights[parts_->table]);
+    if (parts_->table_rows) parts_->table_rows->replace_rows(gemms_, weights, batch.tokens, x);
     if (batch.adapter_bounds.empty()) return x;
     for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
         const int64_t begin = batch.adapter_bounds.at(adapter);
@@ -27,6 +28,9 @@ void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& grad
     const shard::UnitTensors gradients = gradients_of(index_.embedding);
     if (const at::Tensor of_table = gradients[parts_->table]; of_table.defined())
         ops::embedding_backward(gradient, batch.tokens, of_table, spec_.padding_token);
+    if (parts_->table_rows)
+        parts_->table_rows->add_row_gradients(gemms_, gradients, batch.tokens, gradient,
+                                              spec_.padding_token);
     if (batch.adapter_bounds.empty()) return;
     for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
         const int64_t begin = batch.adapter_bounds.at(adapter);

@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_served_is_refused_by_name) {
         {"init_lora_weights": "corda"}, {"init_lora_weights": "lora_ga"},
         {"init_lora_weights": "orthogonal"}, {"loftq_config": {"loftq_bits": 4}},
         {"corda_config": {"a": 1}}, {"lora_ga_config": {"a": 1}}, {"megatron_config": {"a": 1}},
-        {"trainable_token_indices": [1]}, {"trainable_token_indices": {"embed_tokens": [1]}},
+        {"trainable_token_indices": ["a"]}, {"trainable_token_indices": {"embed_tokens": 1}},
         {"velora_config": {"a": 1}}, {"alora_invocation_tokens": [1]}, {"use_qalora": true},
         {"monteclora_config": {"a": 1}}, {"layer_replication": [[0, 1]]}, {"lora_bias": 1},
         {"use_bdlora": true}, {"arrow_config": {"a": 1}}, {"kasa_config": {"a": 1}},

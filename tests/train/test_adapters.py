@@ -149,7 +149,8 @@ class Adapters(StoppedRunTest):
         for number, (name, *choice) in enumerate((
                 ("head", "--lora_target_modules", "q_proj,lm_head"), ("head-dora", "--lora_target_modules", "lm_head", "--use_dora"),
                 ("bias-of-b", "--lora_target_modules", "q_proj,v_proj", "--lora_bias"),
-                ("pattern", "--lora_target_modules", "q_proj", "--layers_to_transform", "0,2", "--layers_pattern", "layers"))):
+                ("pattern", "--lora_target_modules", "q_proj", "--layers_to_transform", "0,2", "--layers_pattern", "layers"),
+                ("rows", "--trainable_token_indices", "[3, 11, 267]"))):
             lora = ["--use_peft", "--lora_r", "4", "--lora_dropout", "0.1", *choice, "--bf16", "false"]
             whole, output = self.path(name + "-whole"), self.path(name)
             self.expect(self.train(whole, "--per_device_train_batch_size", "4", "--save_strategy", "no", choice=lora), 0)
@@ -287,6 +288,16 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--lora_target_modules", "embed_tokens"], 78, ("lora_modules_to_save embed_tokens",)),
                 (["--use_peft", "--lora_target_modules", "q_proj,lm_head", "--init_lora_weights", "olora", "--lora_dropout", "0"], 78,
                  ("lm_head is tied to the embedding",)),
+                (["--use_peft", "--trainable_token_indices", "[1, 1]"], 78, ("trainable_token_indices", "each token stands once")),
+                (["--use_peft", "--trainable_token_indices", "[-1]"], 78, ("trainable_token_indices", "numbers of tokens")),
+                (["--use_peft", "--trainable_token_indices", '{"embed_tokens": []}'], 78, ("trainable_token_indices", "numbers of tokens")),
+                (["--use_peft", "--trainable_token_indices", "[512]"], 78, ("there is no token 512", "vocabulary has 512")),
+                (["--use_peft", "--trainable_token_indices", '{"q_proj": [1]}'], 78, ("q_proj has no rows", "model.embed_tokens")),
+                (["--use_peft", "--trainable_token_indices", '{"embed_tokens": [1], "model.embed_tokens": [2]}'], 78, ("stands twice",)),
+                (["--use_peft", "--trainable_token_indices", "[1]", "--lora_modules_to_save", "embed_tokens"], 78, ("trains model.embed_tokens whole",)),
+                (["--use_peft", "--trainable_token_indices", "[1]", "--lora_target_modules", "lm_head"], 78, ("lora_target_modules names",)),
+                (["--trainable_token_indices", "[1]"], 78, ("has a meaning with adapters only",)),
+                ([*start, "--trainable_token_indices", "[1]"], 78, ("trainable_token_indices", "leave it out")),
                 (["--use_peft", "--lora_target_modules", "([a-z._0-9]+)+[!?]"], 78, ("([a-z._0-9]+)+[!?]: takes too many steps on the name",)),
                 (["--use_peft", "--lora_target_modules", "(" * 50000 + "q_proj" + ")" * 50000], 78, ("... (100006 bytes): is no regular",)),
                 (["--use_peft", "--rank_pattern", '{"([a-z._0-9]+)+[!?]": 2}'], 78, ("rank_pattern", "takes too many steps")),

@@ -30,6 +30,14 @@ std::optional<AdapterInit> read_adapter_init(const std::string& text);
 // Numbers of layers, by an expression for the end of their names, in the order of the text.
 using AdapterPatterns = std::vector<std::pair<std::string, double>>;
 
+// Numbers of tokens whose rows train, by the end of the name of an embedding or of an output layer;
+// an empty name is the embedding.
+using TrainedTokens = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+
+// Reads PEFT's trainable_token_indices: a JSON list of whole numbers, or an object of such lists;
+// nothing for other texts. An empty text, and null, name no tokens.
+std::optional<TrainedTokens> read_trained_tokens(const std::string& text);
+
 // Reads a JSON object of numbers; nothing for other texts. An empty text has no patterns.
 std::optional<AdapterPatterns> read_adapter_patterns(const std::string& text);
 

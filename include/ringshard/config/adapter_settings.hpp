@@ -24,6 +24,7 @@ struct AdapterSettings {
     std::vector<std::string> layers_pattern;   // names of the list of blocks
     std::string rank_pattern;                  // JSON, for read_adapter_patterns()
     std::string alpha_pattern;                 // the same
+    std::string trainable_token_indices;       // JSON, for read_trained_tokens()
     bool use_rslora = false;
     bool use_dora = false;
     bool lora_bias = false;

@@ -45,6 +45,7 @@ struct LoraConfig {
     Patterns<double> alpha_pattern{};
     std::optional<std::vector<int64_t>> layers_to_transform{};
     std::vector<std::string> layers_pattern{};
+    config::TrainedTokens trained_tokens{};  // trainable_token_indices
     std::string task_type = "CAUSAL_LM";
 };
 

@@ -41,6 +41,15 @@ struct OwnModules {
     bool has_any() const { return embedding || head || final_norm || head_adapter; }
 };
 
+// Rows of the frozen embedding and of the frozen head that train beside an adapter.
+struct TrainedRowsSpec {
+    std::vector<int64_t> embedding{};
+    std::vector<int64_t> head{};
+    bool head_has_those_of_embedding = false;  // of a tied model
+
+    bool empty() const { return embedding.empty() && head.empty(); }
+};
+
 // A model as config.json describes it, with the decisions of a run.
 struct ModelSpec {
     std::string architecture;
@@ -81,7 +90,8 @@ struct ModelSpec {
     // beside an adapter.
     bool reads_head_from_embedding = false;
     std::optional<AdapterSpec> head_adapter{};  // of the output layer
-    std::vector<OwnModules> own_modules{};      // of each of BlockSpec::joint, or empty
+    TrainedRowsSpec trained_rows{};
+    std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
 
     const attention::HeadCounts& heads() const;  // of the blocks that attend
     bool has_states() const;                     // of gated delta nets
@@ -93,6 +103,11 @@ struct ModelSpec {
     std::vector<attention::Mask> masks() const;
     // Returns the tensors that no run trains: corrections of routers.
     std::set<std::string> never_trained() const;
+    // Whether adapters change one of two tied matrices and not the other.
+    bool adapters_part_tied_head() const {
+        return tied && (head_adapter ||
+                        (!trained_rows.empty() && !trained_rows.head_has_those_of_embedding));
+    }
     int64_t num_experts() const;  // of a block that has some; 0: none has
     // Why so many ranks cannot share the experts; empty if they can.
     std::string why_experts_do_not_split(int64_t ranks) const;

@@ -69,6 +69,13 @@ void add_adapter_options(OptionTable& table) {
                     KeyOrder::of_text)
         .shapes_loss_if_set();
     group
+        .serve_json("trainable_token_indices", &AdapterSettings::trainable_token_indices,
+                    "Tokens whose rows of the embedding train beside the adapters, PEFT's "
+                    "LoraConfig.trainable_token_indices, such as [0, 5]; or lists by module, such "
+                    "as {\"embed_tokens\": [0, 5], \"lm_head\": [0, 5]}. Rows of a tied embedding "
+                    "are the output layer's too.")
+        .shapes_loss_if_set();
+    group
         .serve("use_rslora", &AdapterSettings::use_rslora,
                "Scale by lora_alpha / sqrt(lora_r) in place of lora_alpha / lora_r.")
         .shapes_loss_if_set();

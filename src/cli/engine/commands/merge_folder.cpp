@@ -83,8 +83,8 @@ comm::Agreed<model::ModelSpec> spec_of(AdapterAndBase& found, const comm::Group&
     auto failure = model::add_adapters(spec.value(), found.config);
     if (!failure) failure = model::refuse_merge(spec.value());
     if (failure) return comm::found_by_all(*failure);
-    if (spec.value().tied && spec.value().head_adapter) {
-        // Else the embedding would change with the output layer.
+    if (spec.value().adapters_part_tied_head()) {
+        // Else the embedding and the output layer would change together.
         spec.value().tied = false;
         spec.value().reads_head_from_embedding = true;
         spec.value().frozen.insert(spec.value().names.head + ".weight");

@@ -116,7 +116,7 @@ std::optional<Failure> add_adapters_of(ExportedCheckpoint& exported) {
 std::optional<Failure> check_merge(const ExportedCheckpoint& exported) {
     if (!exported.merges) return std::nullopt;
     const model::ModelSpec& spec = exported.spec;
-    if (spec.tied && spec.head_adapter)
+    if (spec.adapters_part_tied_head())
         return Failure{
             ExitCode::settings,
             format_text("merge: {} is tied to the embedding, which a checkpoint of an adapter "

@@ -57,6 +57,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
         .alpha_pattern = patterns_of<double>(settings.alpha_pattern),
         .layers_to_transform = blocks_of(settings),
         .layers_pattern = settings.layers_pattern,
+        .trained_tokens = config::read_trained_tokens(settings.trainable_token_indices).value(),
         .task_type = settings.lora_task_type};
 }
 
@@ -76,9 +77,10 @@ std::optional<Failure> check_against(const config::Settings& settings,
             return refuse(
                 format_text("{} [{}]: the adapter in {} has another one; leave the setting out",
                             name, settings.origin_of(name).place, asked.adapter_name_or_path));
-    for (const char* name : {"lora_target_modules", "lora_target_parameters",
-                             "lora_modules_to_save", "exclude_modules", "layers_to_transform",
-                             "layers_pattern", "rank_pattern", "alpha_pattern"})
+    for (const char* name :
+         {"lora_target_modules", "lora_target_parameters", "lora_modules_to_save",
+          "exclude_modules", "layers_to_transform", "layers_pattern", "rank_pattern",
+          "alpha_pattern", "trainable_token_indices"})
         if (settings.is_fixed(name))
             return refuse(format_text(
                 "{} [{}]: adapter_name_or_path says which modules are trained, and with which "
