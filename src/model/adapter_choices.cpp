@@ -52,7 +52,8 @@ std::optional<Failure> find_idle_exclusion(const LoraConfig& config,
 
 std::optional<Failure> find_idle_choice(const ModelSpec& spec, const LoraConfig& config) {
     std::vector<LinearLayer> layers = linear_layers_of(ModelParts(spec));
-    layers.push_back({spec.names.head, spec.blocks.size(), spec.names.head, {}});
+    for (const std::string& name : {spec.names.head, spec.names.embedding})
+        layers.push_back({name, spec.blocks.size(), name, {}});
     if (config.target_modules.empty() && !config.target_parameters.empty() &&
         (config.layers_to_transform || !config.exclude_modules.empty()))
         return refuse(
@@ -67,6 +68,7 @@ std::optional<Failure> find_idle_choice(const ModelSpec& spec, const LoraConfig&
             if (!config.target_parameters.empty()) adapted.push_back(adapted.back() + ".weight");
         }
     if (spec.head_adapter) adapted.push_back(spec.names.head);
+    if (spec.embedding_adapter) adapted.push_back(spec.names.embedding);
     if (auto failure = find_idle_pattern("rank_pattern", config.rank_pattern, adapted))
         return failure;
     return find_idle_pattern("alpha_pattern", config.alpha_pattern, adapted);

@@ -21,7 +21,7 @@ std::optional<Failure> check_expression(const std::string& expression,
     if (!layers.empty()) {
         const std::string& name = layers.front().name;
         const std::string prefix = name.substr(0, name.find("layers."));
-        others.insert({prefix + "embed_tokens", prefix + "norm"});
+        others.insert(prefix + "norm");
     }
     for (const LinearLayer& layer : layers) {
         for (size_t end = layer.name.find('.'); end != std::string::npos;
@@ -42,11 +42,6 @@ std::optional<Failure> check_expression(const std::string& expression,
 
 std::optional<Failure> check_target(const std::string& target,
                                     const std::vector<LinearLayer>& layers) {
-    if (is_end_of("embed_tokens", target))
-        return refuse(
-            format_text("lora_target_modules = {}: adapters belong to linear layers; train this "
-                        "module whole: lora_modules_to_save embed_tokens",
-                        target));
     std::vector<std::string> names;
     for (const LinearLayer& layer : layers) {
         if (is_end_of(target, layer.name)) return std::nullopt;

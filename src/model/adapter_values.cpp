@@ -75,11 +75,13 @@ std::optional<Failure> read_trained_rows(const shard::ReadWeight& model, const s
 }
 
 constexpr const char* why_embeddings =
-    "; PEFT adds embeddings where the vocabulary has grown, and merging them changes the model: "
+    "; PEFT adds embeddings where the vocabulary has grown or they are among target_modules, and "
+    "loading them changes the model: "
     "save it with save_embedding_layers=False, or name them in modules_to_save";
 
 bool is_embedding(const std::string& name) {
-    return name.ends_with("embed_tokens.weight") || name.ends_with("lm_head.weight");
+    return name.find("embed_tokens.") != std::string::npos ||
+           name.find("lm_head.") != std::string::npos;
 }
 
 }  // namespace
@@ -135,7 +137,9 @@ shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
         const uint64_t key = mix_bits(start.seed) ^ hash_text(tensor);
         if (tensor.ends_with(trained_rows_ending))
             return read_trained_rows(model, tensor, *rows, shape->second[1], first, into);
-        if (!tensor.ends_with(".lora_A.weight"))
+        if (tensor.ends_with(".lora_embedding_B"))
+            fill_normal(key, first, 1, into);
+        else if (!tensor.ends_with(".lora_A.weight"))
             std::ranges::fill(into, 0.0F);
         else if (start.init.kind == config::AdapterInit::Kind::normal)
             fill_normal(key, first, 1 / static_cast<double>(shape->second[0]), into);

@@ -79,10 +79,11 @@ std::optional<Failure> check_lora_bias(const LoraConfig& config, bool has_parame
     return std::nullopt;
 }
 
-// The linear layers of blocks and the output layer, whose block is the number of blocks.
-std::vector<LinearLayer> with_head(const ModelSpec& spec, std::vector<LinearLayer> layers) {
-    layers.push_back(
-        {spec.names.head, spec.blocks.size(), spec.names.head, {spec.vocabulary, spec.width}});
+// The linear layers of blocks, the output layer and the embedding, whose block is the number of
+// blocks.
+std::vector<LinearLayer> with_ends(const ModelSpec& spec, std::vector<LinearLayer> layers) {
+    for (const std::string& name : {spec.names.head, spec.names.embedding})
+        layers.push_back({name, spec.blocks.size(), name, {spec.vocabulary, spec.width}});
     return layers;
 }
 
@@ -92,6 +93,19 @@ std::optional<Failure> check_head_adapter(const ModelSpec& spec, const LoraConfi
             "lora_target_modules, init_lora_weights: {} is tied to the embedding, which would "
             "change with the part that the adapter takes out; leave one of the two out",
             spec.names.head));
+    return std::nullopt;
+}
+
+std::optional<Failure> check_embedding_adapter(const ModelSpec& spec, const LoraConfig& config) {
+    const auto refuse_beside = [&](const char* setting, const char* why) {
+        return refuse(format_text("lora_target_modules, {}: {} {}; leave one of the two out",
+                                  setting, spec.names.embedding, why));
+    };
+    if (config.use_dora) return refuse_beside("use_dora", "gets an adapter without magnitudes");
+    if (config.init.takes_from_weights())
+        return refuse_beside("init_lora_weights", "gets an adapter that begins with A = 0");
+    if (config.lora_bias)
+        return refuse_beside("lora_bias", "has no bias of B, and PEFT refuses it");
     return std::nullopt;
 }
 
@@ -106,9 +120,10 @@ std::optional<Failure> check_trained_rows(const ModelSpec& spec, const LoraConfi
     const auto refuse_for = [&](const std::string& why) {
         return refuse(format_text("trainable_token_indices: {}", why));
     };
-    if (spec.head_adapter)
+    if (spec.head_adapter || spec.embedding_adapter)
         return refuse_for(
-            "lora_target_modules names the output layer too; leave one of the two out");
+            "lora_target_modules names the embedding or the output layer too; leave one of the two "
+            "out");
     for (const std::string& module : {spec.names.embedding, spec.names.head})
         if (is_saved(module, config.modules_to_save))
             return refuse_for(format_text(
@@ -293,13 +308,18 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     if (auto failure = check_layers_pattern(spec, config)) return failure;
     if (auto failure = settle_targets(spec, config, layers)) return failure;
     if (auto failure = refuse_experts(config, parts, is_all_linear)) return failure;
-    const std::vector<LinearLayer> all = with_head(spec, layers);
+    const std::vector<LinearLayer> all = with_ends(spec, layers);
     const auto targets = find_targets(config, all);
     if (!targets) return targets.failure();
     for (const LinearLayer* layer : targets.value()) {
         const auto adapter = adapter_of(config, *layer);
         if (!adapter) return adapter.failure();
-        if (layer->block == spec.blocks.size()) {
+        if (layer->name == spec.names.embedding) {
+            if (auto failure = check_embedding_adapter(spec, config)) return failure;
+            spec.embedding_adapter = adapter.value();
+            continue;
+        }
+        if (layer->name == spec.names.head) {
             if (auto failure = check_head_adapter(spec, config)) return failure;
             spec.head_adapter = adapter.value();
             continue;
@@ -323,7 +343,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
 }
 
 bool has_adapters(const ModelSpec& spec) {
-    return spec.head_adapter || !spec.trained_rows.empty() ||
+    return spec.head_adapter || spec.embedding_adapter || !spec.trained_rows.empty() ||
            std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
                return !block.adapters.empty() || !block.joint.empty();
            });

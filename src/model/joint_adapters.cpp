@@ -35,13 +35,15 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
                         "which all adapters share; choose true or gaussian, or train it in a run "
                         "of its own",
                         name)};
-    if (!alone.trained_rows.empty())
+    if (alone.embedding_adapter || !alone.trained_rows.empty())
         return Failure{
             ExitCode::settings,
-            format_text("adapter {}: has trainable_token_indices, and adapters that train "
-                        "together share the rows of the embedding and of the output layer; train "
-                        "these whole, by lora_modules_to_save, or this adapter in a run of its own",
-                        name)};
+            format_text("adapter {}: {}, and adapters that train together share the rows of the "
+                        "embedding and of the output layer; train these whole, by "
+                        "lora_modules_to_save, or this adapter in a run of its own",
+                        name,
+                        alone.embedding_adapter ? "would adapt " + alone.names.embedding
+                                                : "has trainable_token_indices")};
     for (const BlockSpec& block : alone.blocks) {
         if (block.experts() == nullptr) continue;
         for (const auto& [layer, adapter] : block.adapters)

@@ -198,11 +198,21 @@ ModuleContent content_of(size_t module, shard::Zero& zero) {
     return content;
 }
 
+// Row t of the embedding becomes W[t] + s (B A[:, t]), or a trained one.
 void merge_embedding(const ModelSpec& spec, shard::Zero& zero) {
     const std::string& name = spec.names.embedding;
     const ModuleContent content = content_of(ModuleIndex(spec).embedding, zero);
-    for (const size_t unit : content.frozen)
-        replace_rows(name, spec.trained_rows.embedding, content.adapters, unit, zero);
+    FactorsByName factors;
+    if (spec.embedding_adapter)
+        factors[name + ".weight"] = {
+            {content.adapters.at(name + ".lora_embedding_B").t().contiguous(),
+             content.adapters.at(name + ".lora_embedding_A").t().contiguous(),
+             spec.embedding_adapter->scaling}};
+    for (const size_t unit : content.frozen) {
+        merge_unit(factors, {}, unit, zero);
+        if (!spec.trained_rows.embedding.empty())
+            replace_rows(name, spec.trained_rows.embedding, content.adapters, unit, zero);
+    }
 }
 
 void merge_head(const ModelSpec& spec, shard::Zero& zero) {
@@ -247,7 +257,7 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
         for (const size_t unit : content.trained)  // bias lora_only, all
             merge_unit({}, added, unit, zero);
     }
-    if (!spec.trained_rows.embedding.empty()) merge_embedding(spec, zero);
+    if (spec.embedding_adapter || !spec.trained_rows.embedding.empty()) merge_embedding(spec, zero);
     if (spec.head_adapter || !spec.trained_rows.head.empty()) merge_head(spec, zero);
 }
 

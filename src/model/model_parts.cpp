@@ -72,6 +72,9 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
                                  ? embedding.add(own_group(spec, number, spec.names.embedding,
                                                            "weight", {spec.vocabulary, spec.width}))
                                  : table);
+    if (spec.embedding_adapter)
+        table_adapter.emplace(embedding, spec.names.embedding, spec.vocabulary, spec.width,
+                              *spec.embedding_adapter);
     if (!spec.trained_rows.embedding.empty())
         table_rows.emplace(embedding, spec.names.embedding, spec.trained_rows.embedding,
                            spec.width);
@@ -116,7 +119,7 @@ size_t first_backward_block(const ModelParts& parts) {
     const auto trains = [&](shard::ParameterId table) {
         return parts.modules.front().role_of(table) == shard::Role::trained;
     };
-    if (parts.table_rows) return 0;
+    if (parts.table_adapter || parts.table_rows) return 0;
     if (trains(parts.table) || std::ranges::any_of(parts.own_tables, trains)) return 0;
     size_t block = 0;
     while (block < parts.blocks.size() &&

@@ -5,6 +5,7 @@
 
 #include "block.hpp"
 #include "head.hpp"
+#include "parts/table_adapter.hpp"
 #include "parts/trained_rows.hpp"
 #include "ringshard/model/model_spec.hpp"
 
@@ -19,6 +20,7 @@ struct ModelParts {
 
     std::vector<shard::UnitLayout> modules;  // as ModuleIndex counts them
     shard::ParameterId table{};              // [v, w], in the module of the embedding
+    std::optional<TableAdapter> table_adapter;
     std::optional<TrainedRows> table_rows;
     HeadParameters head{};
     // Of each of several adapters, if one of them trains modules outside of the blocks whole: its

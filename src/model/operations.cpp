@@ -65,6 +65,7 @@ Operations operations_of_head(const ModelParts& parts, const shard::UnitLayout& 
     double of_adapters = parts.head.adapter ? parts.head.adapter->operations() : 0;
     for (const HeadParameters& own : parts.own_heads)
         if (own.adapter) of_adapters = std::max(of_adapters, own.adapter->operations());
+    if (parts.table_adapter) of_adapters += parts.table_adapter->operations();
     if (of_adapters == 0) return operations;
     const ProductUse adapter{"adapters", of_adapters, false};
     operations.products += adapter.operations;

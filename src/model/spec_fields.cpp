@@ -239,7 +239,7 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
                  router_aux_loss_coef, has_router_aux_loss, initializer_range, max_positions,
                  config_json, is_wrapped, text_config, is_stored_quantised, constants,
                  ignores_further_blocks, frozen, frozen_form, reads_head_from_embedding,
-                 head_adapter, trained_rows, own_modules] = spec;
+                 head_adapter, embedding_adapter, trained_rows, own_modules] = spec;
     Fields fields;
     fields["architecture"] = architecture;
     fields["vocab_size"] = text(vocabulary);

@@ -66,7 +66,8 @@ bool trains_table(const ModelParts& parts) {
     const auto trains = [&](shard::ParameterId table) {
         return parts.modules.front().role_of(table) == shard::Role::trained;
     };
-    return parts.table_rows || trains(parts.table) || std::ranges::any_of(parts.own_tables, trains);
+    return parts.table_adapter || parts.table_rows || trains(parts.table) ||
+           std::ranges::any_of(parts.own_tables, trains);
 }
 
 // The type of the residual stream, and the device, decide what neighbouring stages become.
@@ -93,6 +94,9 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       zero_(zero),
       units_(units_by_module(zero, parts_->modules.size())),
       trains_table_(trains_table(*parts_)),
+      trained_of_table_(parts_->table_adapter
+                            ? std::make_unique<const UnitSet>(trained_units(zero, index_.embedding))
+                            : nullptr),
       has_dropout_(model::has_dropout(spec_)),
       positions_(std::make_unique<const PositionTables>(spec_, mesh.device())),
       residual_type_(options.residual.value_or(zero.compute_type())),
@@ -200,7 +204,6 @@ std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) 
     return operators;
 }
 
-// The backward pass reads no table of embeddings.
 std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
     std::vector<size_t> order;
     const auto add_set = [&](const UnitSet& set) {
@@ -216,6 +219,7 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
     if (with_backward)
         for (size_t block = num_blocks(); block-- > first_backward_block_;)
             add(ModuleIndex::block(block));
+    if (with_backward && trained_of_table_) add_set(*trained_of_table_);
     return order;
 }
 

@@ -11,6 +11,7 @@ namespace ringshard::model {
 at::Tensor Transformer::embed(const TokenBatch& batch) const {
     const shard::UnitTensors weights = weights_of(index_.embedding);
     at::Tensor x = ops::embedding(batch.tokens, weights[parts_->table]);
+    if (parts_->table_adapter) parts_->table_adapter->add_rows(gemms_, weights, batch.tokens, x);
     if (parts_->table_rows) parts_->table_rows->replace_rows(gemms_, weights, batch.tokens, x);
     if (batch.adapter_bounds.empty()) return x;
     for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
@@ -31,6 +32,11 @@ void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& grad
     if (parts_->table_rows)
         parts_->table_rows->add_row_gradients(gemms_, gradients, batch.tokens, gradient,
                                               spec_.padding_token);
+    if (parts_->table_adapter) {
+        parts_->table_adapter->add_gradients(gemms_, trained_of_table_->weights(), gradients,
+                                             batch.tokens, gradient, spec_.padding_token);
+        trained_of_table_->release(shard::Zero::NextUse::none);
+    }
     if (batch.adapter_bounds.empty()) return;
     for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
         const int64_t begin = batch.adapter_bounds.at(adapter);

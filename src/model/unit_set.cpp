@@ -25,6 +25,13 @@ void UnitSet::reduce() const {
         if (zero_->is_trained(unit)) zero_->reduce(unit);
 }
 
+UnitSet trained_units(shard::Zero& zero, size_t module) {
+    std::vector<size_t> units;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit)
+        if (zero.units()[unit].module() == module && zero.is_trained(unit)) units.push_back(unit);
+    return {zero, std::move(units)};
+}
+
 std::vector<ModuleUnits> units_by_module(shard::Zero& zero, size_t num_modules) {
     std::vector<std::vector<std::vector<size_t>>> by_stage(num_modules, {{}});
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {

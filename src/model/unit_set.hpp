@@ -37,6 +37,9 @@ struct ModuleUnits {
     std::vector<UnitSet> slices;
 };
 
+// Returns the units of a module that train.
+UnitSet trained_units(shard::Zero& zero, size_t module);
+
 // Returns the units of each module.
 std::vector<ModuleUnits> units_by_module(shard::Zero& zero, size_t num_modules);
 

@@ -136,12 +136,13 @@ class Adapters(TrainerTest):
                       ["--init_lora_weights", "olora", "--lora_dropout", "0"]):
             self.check({"llama3-tiny": ["--lora_target_modules", "q_proj,lm_head", *flags]})
 
-    def test_output_layer(self):
-        """Merged like any layer; one that is tied to the embedding leaves that as it is, so the merged model has two matrices."""
-        for name in ("llama3-tiny", "qwen2-tiny"):
-            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+    def test_output_layer_and_embedding(self):
+        """Merged like any layer; of two tied matrices the other stays as it is, so the merged model has two."""
+        for name, module in (("llama3-tiny", "lm_head"), ("qwen2-tiny", "lm_head"), ("llama3-tiny", "embed_tokens"),
+                             ("qwen2-tiny", "embed_tokens")):
+            with self.subTest(name, module=module), tempfile.TemporaryDirectory() as folder:
                 output, merged = os.path.join(folder, "out"), os.path.join(folder, "merged")
-                eval_loss = self.train(name, output, ["--lora_target_modules", "q_proj,lm_head", "--lora_dropout", "0.1"])
+                eval_loss = self.train(name, output, ["--lora_target_modules", "q_proj," + module, "--lora_dropout", "0.1"])
                 base = AutoModelForCausalLM.from_pretrained(os.path.join(FOLDERS, name), dtype=torch.float32, attn_implementation="eager")
                 is_tied = base.config.tie_word_embeddings
                 model = self.check_loading(base, output, eval_loss)
@@ -173,7 +174,7 @@ class Adapters(TrainerTest):
                 if name == "llama3-tiny":
                     self.check_scores(name, model, output, os.path.join(folder, "scores"))
                 again = os.path.join(folder, "again")
-                model.save_pretrained(again)
+                model.save_pretrained(again, save_embedding_layers=False)
                 theirs, ours = (load_file(os.path.join(path, "adapter_model.safetensors")) for path in (again, output))
                 self.assertEqual(set(theirs), set(ours))
                 self.assertTrue(all(torch.equal(theirs[tensor], ours[tensor]) for tensor in ours))

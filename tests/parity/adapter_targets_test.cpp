@@ -40,6 +40,7 @@ json modules_of(const model::ModelSpec& spec, bool is_rslora) {
         for (const auto& [layer, adapter] : spec.blocks[block].adapters)
             add(format_text("model.layers.{}.{}", block, layer), adapter);
     if (spec.head_adapter) add("lm_head", *spec.head_adapter);
+    if (spec.embedding_adapter) add("model.embed_tokens", *spec.embedding_adapter);
     return modules;
 }
 

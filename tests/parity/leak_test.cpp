@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
             if (kind == test::RowKind::packed && layout.shape.world() <= 2)
                 for (const char* adapter :
                      {"qwen2_head", "llama3_head_dora", "qwen2_lora_bias", "qwen3_patterns",
-                      "llama3_rows_of_both", "qwen2_rows"}) {
+                      "llama3_embedding", "qwen2_embedding", "llama3_rows_of_both", "qwen2_rows"}) {
                     const std::string base(adapter, std::strchr(adapter, '_'));
                     expect_no_leak(base + "-tiny", layout, kind, rows, start / adapter);
                 }

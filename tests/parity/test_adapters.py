@@ -134,7 +134,7 @@ class Adapters(TrainerTest):
     def test_one_rank(self):
         for name in ("qwen2", "qwen3", "llama3_packed", "rslora", "patterns", "lm_head", "embed_tokens", "accumulation_packed",
                      "bf16", "bf16_base", "loraplus", "dora", "loraplus_dora", "dora_bf16", "lora_only", "all_biases",
-                     "lora_bias", "head", "tied_head", "head_dora", "rows", "rows_of_both", "tied_rows"):
+                     "lora_bias", "head", "tied_head", "head_dora", "embedding", "tied_embedding", "rows", "rows_of_both", "tied_rows"):
             self.check(name)
 
     def test_two_ranks(self):
@@ -147,6 +147,8 @@ class Adapters(TrainerTest):
                              ("head", "--profile", "zero3", "--cp_size", "2"),
                              ("tied_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
                              ("head_dora", "--profile", "zero3", "--sp_size", "2"),
+                             ("embedding", "--profile", "zero3", "--cp_size", "2"),
+                             ("tied_embedding", "--profile", "zero2", "--per_device_train_batch_size", "2"),
                              ("rows", "--profile", "zero1", "--per_device_train_batch_size", "2"),
                              ("rows_of_both", "--profile", "zero3", "--sp_size", "2"),
                              ("tied_rows", "--profile", "zero3", "--cp_size", "2"),

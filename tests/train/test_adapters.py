@@ -150,7 +150,7 @@ class Adapters(StoppedRunTest):
                 ("head", "--lora_target_modules", "q_proj,lm_head"), ("head-dora", "--lora_target_modules", "lm_head", "--use_dora"),
                 ("bias-of-b", "--lora_target_modules", "q_proj,v_proj", "--lora_bias"),
                 ("pattern", "--lora_target_modules", "q_proj", "--layers_to_transform", "0,2", "--layers_pattern", "layers"),
-                ("rows", "--trainable_token_indices", "[3, 11, 267]"))):
+                ("embedding", "--lora_target_modules", "q_proj,embed_tokens"), ("rows", "--trainable_token_indices", "[3, 11, 267]"))):
             lora = ["--use_peft", "--lora_r", "4", "--lora_dropout", "0.1", *choice, "--bf16", "false"]
             whole, output = self.path(name + "-whole"), self.path(name)
             self.expect(self.train(whole, "--per_device_train_batch_size", "4", "--save_strategy", "no", choice=lora), 0)
@@ -285,9 +285,14 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--lora_target_modules", ".*q_proj,.*v_proj"], 78, ("no linear layer has this name", "stands alone")),
                 (["--use_peft", "--lora_target_modules", r"model\.layer\..*"], 78, ("matches no linear layer", "model.layers.0")),
                 (["--use_peft", "--lora_target_modules", "q_proj("], 78, ("is no regular expression",)),
-                (["--use_peft", "--lora_target_modules", "embed_tokens"], 78, ("lora_modules_to_save embed_tokens",)),
+                (["--use_peft", "--lora_target_modules", "norm"], 78, ("no linear layer has this name",)),
                 (["--use_peft", "--lora_target_modules", "q_proj,lm_head", "--init_lora_weights", "olora", "--lora_dropout", "0"], 78,
                  ("lm_head is tied to the embedding",)),
+                (["--use_peft", "--lora_target_modules", "embed_tokens", "--use_dora"], 78, ("use_dora: model.embed_tokens", "magnitudes")),
+                (["--use_peft", "--lora_target_modules", "embed_tokens", "--lora_bias"], 78, ("lora_bias: model.embed_tokens", "PEFT refuses")),
+                (["--use_peft", "--lora_target_modules", "embed_tokens", "--init_lora_weights", "pissa", "--lora_dropout", "0"], 78,
+                 ("init_lora_weights: model.embed_tokens", "A = 0")),
+                (["--use_peft", "--lora_target_modules", "embed_tokens", "--loraplus_lr_ratio", "4"], 78, ("loraplus_lr_embedding",)),
                 (["--use_peft", "--trainable_token_indices", "[1, 1]"], 78, ("trainable_token_indices", "each token stands once")),
                 (["--use_peft", "--trainable_token_indices", "[-1]"], 78, ("trainable_token_indices", "numbers of tokens")),
                 (["--use_peft", "--trainable_token_indices", '{"embed_tokens": []}'], 78, ("trainable_token_indices", "numbers of tokens")),
@@ -328,7 +333,7 @@ class Adapters(StoppedRunTest):
                 (["--use_peft", "--bias", "lora_only", "--lora_target_modules", "down_proj"], 78, ("the model has no biases",)),
                 (["--use_peft", "--bias", "all", "--lora_target_modules", "down_proj", "--lora_modules_to_save", "self_attn"], 78,
                  ("bias = all", "give bias lora_only")),
-                (["--use_peft", "--loraplus_lr_embedding", "1e-6"], 78, ("lora_modules_to_save embed_tokens",)),
+                (["--use_peft", "--loraplus_lr_embedding", "1e-6"], 78, ("LoRA+ is not served beside an adapter of the embedding",)),
                 ([*start, "--use_dora", "false"], 78, ("use_dora", "leave the setting out")),
                 (["--use_peft", "--load_in_8bit", "--strict_launch", "true"], 78, ("load_in_8bit", "load_in_4bit")),
                 (["--load_in_4bit"], 78, ("load_in_4bit", "give use_peft true")),

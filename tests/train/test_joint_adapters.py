@@ -337,8 +337,9 @@ class JointAdapters(JointAdaptersTest):
                            ("lora_modules_to_save: lm_heat", ("adapter a: lora_modules_to_save = lm_heat", "lm_head")),
                            ("bias: lora_only, lora_target_modules: down_proj", ("bias of the adapter a", "leave it out"))):
             self.expect_refusal("list: [{name: a, %s}]" % own, *words, flags=["--dataset_name", self.data_of("small")])
-        self.expect_refusal("list: [{name: a, trainable_token_indices: [3]}]", "adapter a: has trainable_token_indices", "share the rows",
-                            flags=["--dataset_name", self.data_of("small")])
+        for own, words in (("lora_target_modules: embed_tokens", "adapter a: would adapt model.embed_tokens"),
+                           ("trainable_token_indices: [3]", "adapter a: has trainable_token_indices")):
+            self.expect_refusal("list: [{name: a, %s}]" % own, words, "share the rows", flags=["--dataset_name", self.data_of("small")])
         self.expect_refusal("list: [{name: -rf}]", "name = -rf: ", "does not begin with -")
         for name in ("checkpoint-1", "Attempt-2", "tensorboard", "latest", "stop-now", "save-now", "stopped", "superseded-1-1"):
             self.expect_refusal("list: [{name: %s}]" % name, f"name = {name}: ", "folder of the job")

@@ -89,7 +89,8 @@ struct ModelSpec {
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;
-    std::optional<AdapterSpec> head_adapter{};  // of the output layer
+    std::optional<AdapterSpec> head_adapter{};       // of the output layer
+    std::optional<AdapterSpec> embedding_adapter{};  // of the embedding
     TrainedRowsSpec trained_rows{};
     std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
 
@@ -105,7 +106,7 @@ struct ModelSpec {
     std::set<std::string> never_trained() const;
     // Whether adapters change one of two tied matrices and not the other.
     bool adapters_part_tied_head() const {
-        return tied && (head_adapter ||
+        return tied && (head_adapter || embedding_adapter ||
                         (!trained_rows.empty() && !trained_rows.head_has_those_of_embedding));
     }
     int64_t num_experts() const;  // of a block that has some; 0: none has

@@ -37,6 +37,7 @@ struct Fp8Context;
 struct HeadParameters;
 struct ModelParts;
 struct ModuleUnits;
+class UnitSet;
 class PositionTables;
 struct Positions;
 
@@ -181,6 +182,8 @@ private:
     shard::Zero& zero_;
     std::vector<ModuleUnits> units_;  // of every module, in zero_
     bool trains_table_ = true;        // the embedding
+    // The adapter of the embedding, which alone the backward pass reads there; else null.
+    std::unique_ptr<const UnitSet> trained_of_table_;
     bool has_dropout_ = false;
     std::unique_ptr<const PositionTables> positions_;
     at::ScalarType residual_type_;  // of the rows between blocks and of their gradients

@@ -40,8 +40,10 @@ void add_training_options(OptionTable& table) {
         .above(0)
         .at_most(1e6)
         .shapes_loss_if_set();
-    group.refuse("loraplus_lr_embedding", Shape::number, "null",
-                 "embeddings get no adapters; train them whole: lora_modules_to_save embed_tokens");
+    group.refuse(
+        "loraplus_lr_embedding", Shape::number, "null",
+        "LoRA+ is not served beside an adapter of the embedding, whose rate this is; leave it "
+        "out, or train the embedding whole: lora_modules_to_save embed_tokens");
     group
         .serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type,
                "Schedule of the learning rate.")

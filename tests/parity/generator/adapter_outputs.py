@@ -28,8 +28,8 @@ from frozen import summary  # noqa: E402
 
 TOKENS = 10
 SHOWN = "model.layers.2.self_attn.v_proj.weight"
-# PEFT merges no bias of B into a layer without one; tests/interop/test_adapters.py compares merged output layers.
-UNMERGED = ("qwen2_lora_bias", "llama3_head", "qwen2_head", "llama3_head_dora", "llama3_rows",
+# PEFT merges no bias of B into a layer without one; tests/interop/test_adapters.py compares merged embeddings and output layers.
+UNMERGED = ("qwen2_lora_bias", "llama3_head", "qwen2_head", "llama3_head_dora", "llama3_embedding", "qwen2_embedding", "llama3_rows",
             "llama3_rows_of_both", "qwen2_rows")
 
 

@@ -59,6 +59,10 @@ STARTS = {
     "llama3_head": ("llama3-tiny", dict(target_modules=["q_proj", "lm_head"], rank_pattern={"lm_head": 6})),
     "qwen2_head": ("qwen2-tiny", dict(target_modules=["v_proj", "lm_head"])),
     "llama3_head_dora": ("llama3-tiny", dict(target_modules=["q_proj", "lm_head"], use_dora=True)),
+    # The embedding, whose A and B PEFT keeps as matrices without a layer. That of qwen2-tiny is tied to the output layer, which stays
+    # the base's.
+    "llama3_embedding": ("llama3-tiny", dict(target_modules=["q_proj", "embed_tokens"], rank_pattern={"embed_tokens": 6})),
+    "qwen2_embedding": ("qwen2-tiny", dict(target_modules=["v_proj", "embed_tokens"], use_rslora=True)),
     # Rows of the embedding; those of a tied one are the output layer's too, unless it has others.
     "llama3_rows": ("llama3-tiny", dict(target_modules=["q_proj"], trainable_token_indices=[264, 16, 280, 499])),
     "llama3_rows_of_both": ("llama3-tiny", dict(target_modules=["q_proj"], trainable_token_indices={"lm_head": [16, 289],
@@ -108,6 +112,8 @@ CASES = {
     "head": case("llama3_head", SHORT, weight_decay=0.1, label_smoothing_factor=0.1, **HEADERS),
     "tied_head": case("qwen2_head", CHAT, loraplus_lr_ratio=4, label_smoothing_factor=0.1),
     "head_dora": case("llama3_head_dora", SHORT, weight_decay=0.1, label_smoothing_factor=0.1, **HEADERS),
+    "embedding": case("llama3_embedding", SHORT, weight_decay=0.1, **HEADERS),
+    "tied_embedding": case("qwen2_embedding", CHAT),
     "rows": case("llama3_rows", SHORT, weight_decay=0.1, loraplus_lr_ratio=4, **HEADERS),
     "rows_of_both": case("llama3_rows_of_both", SHORT, **PACKED),
     "tied_rows": case("qwen2_rows", CHAT, weight_decay=0.1),
@@ -149,7 +155,7 @@ def make_start(name, out):
                 elif any(part in parameter_name for part in ("modules_to_save", "trainable_tokens_delta")) or parameter_name.endswith(".bias"):
                     parameter.add_(0.01 * noise)
                 else:
-                    parameter.copy_((0.1 if "lora_A" in parameter_name else 0.05) * noise)
+                    parameter.copy_((0.1 if "lora_A" in parameter_name or "lora_embedding" in parameter_name else 0.05) * noise)
     save(model, out / "start" / name)
 
 

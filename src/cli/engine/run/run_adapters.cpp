@@ -306,6 +306,11 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
             format_text("bias [{}]: the model has no biases, or (lora_only) none in layers with an "
                         "adapter; leave it out",
                         settings.origin_of("bias").place));
+    if (spec.embedding_adapter && settings.values.training.loraplus_lr_ratio != 1)
+        return refuse(
+            format_text("loraplus_lr_ratio [{}]: PEFT trains an adapter of the embedding with a "
+                        "rate apart (loraplus_lr_embedding), which is not served; leave one out",
+                        settings.origin_of("loraplus_lr_ratio").place));
     if (settings.values.parallel.ep_size > 1 && model::has_expert_adapters(spec))
         return refuse(
             format_text("ep_size = {} [{}]: every rank holds the adapters of all experts; leave "
