@@ -97,7 +97,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       trained_of_table_(parts_->table_adapter
                             ? std::make_unique<const UnitSet>(trained_units(zero, index_.embedding))
                             : nullptr),
-      has_dropout_(model::has_dropout(spec_)),
+      has_dropout_(model::has_dropout(spec_) || options.noise > 0),
+      noise_(options.noise),
       positions_(std::make_unique<const PositionTables>(spec_, mesh.device())),
       residual_type_(options.residual.value_or(zero.compute_type())),
       branch_type_(residual_type_ == zero.compute_type() ? std::nullopt
@@ -245,7 +246,11 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 
     report_phase("embedding");
     at::Tensor x = embed(batch).to(residual_type_);  // all blocks add to rows of this type
+    // transformers' noise is of the embedding's module, which multiplies in Gemma's models alone.
+    const bool has_noise = noise_ > 0 && has_backward;
+    if (has_noise && !spec_.rounds_embedding_multiplier) add_noise(batch, x);
     if (embedding_multiplier_ != 1) x.mul_(embedding_multiplier_);
+    if (has_noise && spec_.rounds_embedding_multiplier) add_noise(batch, x);
     // A tied table is the head's too.
     release(index_.embedding, is_tied ? next_use : NextUse::none);
 

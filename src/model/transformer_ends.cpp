@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "model_parts.hpp"
+#include "ringshard/base/mix.hpp"
 #include "ringshard/model/transformer.hpp"
+#include "ringshard/ops/dropout.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "unit_set.hpp"
 
@@ -23,6 +25,11 @@ at::Tensor Transformer::embed(const TokenBatch& batch) const {
                                   weights[parts_->own_tables[adapter]]));
     }
     return x;
+}
+
+void Transformer::add_noise(const TokenBatch& batch, const at::Tensor& x) const {
+    const at::Tensor sizes = batch.document_lengths.to(at::kFloat).mul_(spec_.width);
+    ops::add_noise(x, batch.dropout_keys, hash_text("neftune"), sizes.rsqrt_().mul_(noise_));
 }
 
 void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& gradient) const {

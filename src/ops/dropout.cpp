@@ -85,21 +85,28 @@ void drop_on_host(const at::Tensor& y, const at::Tensor& x, const DropoutMask& m
 
 }  // namespace
 
-// 32 bits in an int64 each.
-at::Tensor kept_elements(const at::Tensor& keys, const DropoutMask& mask, int64_t width) {
+namespace {
+
+// 32 bits in an int64 each, [keys, width].
+at::Tensor all_bits(const at::Tensor& keys, uint64_t salt, int64_t width) {
     constexpr int64_t low_bits = 0xffffffff;
     const auto shifted = [](const at::Tensor& bits, int64_t by) {
         return at::bitwise_right_shift(bits, by);
     };
     const auto low = [](const at::Tensor& bits) { return at::bitwise_and(bits, low_bits); };
-    const at::Tensor key = at::bitwise_xor(keys, static_cast<int64_t>(mask.salt)).unsqueeze(1);
+    const at::Tensor key = at::bitwise_xor(keys, static_cast<int64_t>(salt)).unsqueeze(1);
     const at::Tensor columns = at::arange(width, keys.options()).mul_(int64_t{column_step});
     at::Tensor bits = low(low(key) + columns.unsqueeze(0));
     bits = low(at::bitwise_xor(bits, shifted(bits, 16)) * int64_t{first_factor});
     bits = at::bitwise_xor(bits, low(shifted(key, 32)));
     bits = low(at::bitwise_xor(bits, shifted(bits, 15)) * int64_t{second_factor});
-    bits = at::bitwise_xor(bits, shifted(bits, 16));
-    return at::ge(bits, int64_t{threshold_of(mask.probability)});
+    return at::bitwise_xor(bits, shifted(bits, 16));
+}
+
+}  // namespace
+
+at::Tensor kept_elements(const at::Tensor& keys, const DropoutMask& mask, int64_t width) {
+    return at::ge(all_bits(keys, mask.salt, width), int64_t{threshold_of(mask.probability)});
 }
 
 namespace {
@@ -142,6 +149,18 @@ void add_dropout(const at::Tensor& into, const at::Tensor& x, const DropoutMask&
         for_kept_rows(x, mask, [&](int64_t first, const at::Tensor& kept) {
             into.narrow(0, first, kept.size(0)).add_(kept_of(x, first, kept, mask));
         });
+}
+
+void add_noise(const at::Tensor& x, const at::Tensor& keys, uint64_t salt,
+               const at::Tensor& bounds) {
+    if (x.is_meta()) return;
+    constexpr int64_t rows_at_once = 1024;  // the bits of a chunk take 8 bytes an element
+    for (int64_t t = 0; t < x.size(0); t += rows_at_once) {
+        const int64_t count = std::min(rows_at_once, x.size(0) - t);
+        const at::Tensor bits = all_bits(keys.narrow(0, t, count), salt, x.size(1));
+        const at::Tensor noise = bits.to(at::kFloat).mul_(0x1p-31).sub_(1);
+        x.narrow(0, t, count).add_(noise.mul_(bounds.narrow(0, t, count).unsqueeze(1)));
+    }
 }
 
 at::Tensor dropout_and_add(const at::Tensor& x, const at::Tensor& into, const at::Tensor& added,

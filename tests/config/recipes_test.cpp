@@ -114,6 +114,14 @@ BOOST_AUTO_TEST_CASE(a_flag_and_the_value_of_a_key_may_differ) {
         64);
 }
 
+BOOST_AUTO_TEST_CASE(noise_of_embeddings) {
+    const config::Config config =
+        of_recipe("axolotl.yaml", axolotl_lora + "neftune_noise_alpha: 5\n");
+    BOOST_TEST(config.training.neftune_noise_alpha.value_or(0) == 5);
+    BOOST_TEST(!of_recipe("axolotl.yaml", axolotl_lora + "neftune_noise_alpha:\n")
+                    .training.neftune_noise_alpha);
+}
+
 BOOST_AUTO_TEST_CASE(conversations) {
     const std::string recipe = R"(base_model: b
 learning_rate: 1e-5
@@ -215,6 +223,7 @@ overwrite_cache: true
 bf16: true
 plot_loss: true
 val_size: 0.1
+neftune_noise_alpha: 5
 )",
                                            folder.string());
     const config::Config config = of_recipe("lf.yaml", recipe);
@@ -222,6 +231,7 @@ val_size: 0.1
     BOOST_TEST(config.adapter.lora_alpha == 32);  // twice the rank
     BOOST_TEST(config.adapter.lora_target_modules.front() == "all-linear");
     BOOST_TEST(config.training.learning_rate == 5e-5);
+    BOOST_TEST(config.training.neftune_noise_alpha.value_or(0) == 5);
     BOOST_TEST(config.data.max_length.value() == 1024);
     BOOST_TEST(config.data.test_split_size.value() == 0.1);
     BOOST_TEST(config.data.datasets.find("train[:1000]") != std::string::npos);
@@ -286,9 +296,11 @@ swift sft \
     --model_name swift-robot --model_author "swift" \
     --deepspeed zero2 \
     --split_dataset_ratio 0.01 \
-    --sequence_parallel_size 2
+    --sequence_parallel_size 2 \
+    --neftune_noise_alpha 15
 )";
     const config::Config config = of_recipe("sft.sh", script);
+    BOOST_TEST(config.training.neftune_noise_alpha.value_or(0) == 15);
     BOOST_TEST(config.model.model_name_or_path == "Qwen/Qwen2.5-7B");
     BOOST_TEST(config.adapter.lora_r == 8);
     BOOST_TEST(config.adapter.lora_alpha == 32);

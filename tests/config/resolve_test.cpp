@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_understood) {
 BOOST_AUTO_TEST_CASE(every_problem_is_told_at_once) {
     BOOST_TEST(resolve({"--seed", "x", "--learning_rate", "fast", "--pack"}).problems.size() == 3U);
     // What is not served, what is out of range, and what settings say of each other.
-    BOOST_TEST(resolve({"--neftune_noise_alpha", "5", "--seed", "-1", "--padding_free", "--optim",
+    BOOST_TEST(resolve({"--optim_args", "a=1", "--seed", "-1", "--padding_free", "--optim",
                         "adafactor", "--lr_scheduler_type", "greedy", "--hdf5_hint", "a"})
                    .problems.size() == 7U);
     // No second message on a setting whose value could not be read.
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
 
 BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
     for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
-             {"--neftune_noise_alpha", "5"},
+             {"--optim_args", "a=1"},
              {"--optim", "adafactor"},
              {"--megatron_lm_tp_degree", "2"},
              {"--fp8_config", R"({"opt_level": "O2"})"},

@@ -52,3 +52,24 @@ BOOST_AUTO_TEST_CASE(masks_are_functions_of_their_keys) {
         BOOST_TEST(std::abs(both - probability * probability) < 0.01);
     }
 }
+
+BOOST_AUTO_TEST_CASE(noise_is_uniform_within_its_bounds) {
+    at::manual_seed(4);
+    constexpr int64_t tokens = 2100;  // more than are made at once
+    constexpr int64_t width = 200;
+    const at::Tensor keys =
+        at::randint(INT64_MIN, INT64_MAX, {tokens}, at::TensorOptions(at::kLong));
+    const at::Tensor bounds = at::rand({tokens}) + 0.5;
+    const auto noise_of = [&](uint64_t salt, int64_t first, int64_t count) {
+        at::Tensor x = at::zeros({count, width});
+        ops::add_noise(x, keys.narrow(0, first, count), salt, bounds.narrow(0, first, count));
+        return x;
+    };
+    const at::Tensor noise = noise_of(5, 0, tokens);
+    const at::Tensor shares = (noise / bounds.unsqueeze(1)).to(at::kDouble);
+    BOOST_TEST(shares.abs().le(1).all().item<bool>());
+    BOOST_TEST(std::abs(shares.mean().item<double>()) < 0.005);
+    BOOST_TEST(std::abs(shares.square().mean().item<double>() - 1.0 / 3) < 0.005);
+    BOOST_TEST(noise_of(5, 1000, 700).equal(noise.narrow(0, 1000, 700)));
+    BOOST_TEST(!noise_of(6, 0, tokens).equal(noise));
+}

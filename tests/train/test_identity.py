@@ -388,6 +388,31 @@ class Rates(Case):
         self.assertLess(read_steps(self.path("sets"))[-1]["learning_rate"], 0.05)
 
 
+class Noise(Case):
+    """neftune_noise_alpha: noise of training alone, the same in every layout and attempt."""
+
+    def test_every_layout_and_attempt(self):
+        flags = ["--max_steps", "4", "--save_steps", "2", "--eval_strategy", "steps", "--eval_steps", "4", "--eval_dataset_name", self.data]
+        noisy = [*flags, "--neftune_noise_alpha", "20"]
+        one = ["--per_device_train_batch_size", "4"]
+        self.expect(self.train("plain", *flags, *one), 0)
+        self.expect(self.train("noisy", *noisy, *one), 0)
+        losses = [line["loss"] for line in read_steps(self.path("noisy"))]
+        plain = [line["loss"] for line in read_steps(self.path("plain"))]
+        self.assertGreater(abs(losses[0] - plain[0]), 1e-3)
+        self.expect(self.train("split", *noisy, "--profile", "zero3", "--cp_size", "2", *one, ranks=2), 0)
+        self.begin("killed", *noisy, *one)
+        self.expect(self.train("killed", *noisy, "--profile", "zero1", "--per_device_train_batch_size", "2", ranks=2), 0, "resuming from")
+        for output in ("split", "killed"):
+            for ours, theirs in zip(read_steps(self.path(output)), losses, strict=True):
+                self.assertAlmostEqual(ours["loss"], theirs, delta=1e-5)
+        still = [[line["eval_loss"] for line in read_metrics(self.path(output)) if "eval_loss" in line] for output in ("a", "b")
+                 if not self.expect(self.train(output, *(flags if output == "a" else noisy), *one, "--learning_rate", "0"), 0)]
+        self.assertEqual(*still)
+        self.begin("other", *noisy, *one)
+        self.expect_one_message(self.train("other", *flags, *one), 78, "neftune_noise_alpha: 20 then")
+
+
 class Settings(TrainerTest):
     def test_values_that_transformers_refuses(self):
         for name, others in (("logging_steps", []), ("save_steps", []), ("eval_steps", ["--eval_strategy", "steps"])):

@@ -61,6 +61,7 @@ struct TrainingSettings {
     int64_t check_replicas_every = 0;  // steps; 0: never
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
+    std::optional<double> neftune_noise_alpha;  // unset or 0: no noise
     Precision mixed_precision = Precision::bf16;
     std::optional<NumberType> residual_dtype;  // unset: the type of the computation
     Fp8Format fp8_format = Fp8Format::e4m3;

@@ -66,6 +66,7 @@ public:
         config::ActivationPolicies policies{};
         std::optional<at::ScalarType> residual{};  // of the residual stream; else the compute type
         ops::LossForm loss{};
+        double noise = 0;  // neftune_noise_alpha
         attention::ContextParallelOptions context_parallel{};
         // If products of the blocks' linear layers are in FP8.
         std::optional<Fp8Options> fp8{};
@@ -91,7 +92,7 @@ public:
 
     const ModelSpec& spec() const { return spec_; }
     const Operations& operations() const { return operations_; }
-    // Batches that are trained on need keys of dropout.
+    // Batches that are trained on need keys of dropout, by which tokens have their noise too.
     bool has_dropout() const { return has_dropout_; }
     // Those for which a batch has plans.
     const std::vector<attention::Mask>& masks() const { return masks_; }
@@ -152,6 +153,8 @@ private:
     void backward(const Pass& pass, at::Tensor gradient) const;
     // The rows of tokens in the tables of embeddings.
     at::Tensor embed(const TokenBatch& batch) const;
+    // Adds the noise of NEFTune to the rows of the embedding.
+    void add_noise(const TokenBatch& batch, const at::Tensor& x) const;
     void embed_backward(const TokenBatch& batch, const at::Tensor& gradient) const;
     // Calls work(head, targets) for the head of all targets; or, if adapters that train together
     // have their own, for the head of each adapter with targets. Joins the statistics that it
@@ -185,6 +188,7 @@ private:
     // The adapter of the embedding, which alone the backward pass reads there; else null.
     std::unique_ptr<const UnitSet> trained_of_table_;
     bool has_dropout_ = false;
+    double noise_ = 0;
     std::unique_ptr<const PositionTables> positions_;
     at::ScalarType residual_type_;  // of the rows between blocks and of their gradients
     std::optional<at::ScalarType> branch_type_;  // the compute type, if it is another one

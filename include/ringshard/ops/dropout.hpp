@@ -23,4 +23,9 @@ void add_dropout(const at::Tensor& into, const at::Tensor& x, const DropoutMask&
 at::Tensor dropout_and_add(const at::Tensor& x, const at::Tensor& into, const at::Tensor& added,
                            const DropoutMask& mask);
 
+// Adds to the rows of x [t, n] uniform noise within [-bounds, bounds), a function of the token's
+// key, the salt and the column. bounds [t] fp32.
+void add_noise(const at::Tensor& x, const at::Tensor& keys, uint64_t salt,
+               const at::Tensor& bounds);
+
 }  // namespace ringshard::ops

@@ -129,7 +129,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"gradient_checkpointing", read},
     {"activation_offloading", read},
     {"gc_steps", idle, "memory is planned, not collected"},
-    {"neftune_noise_alpha", refused, "noise on embeddings is not served"},
+    {"neftune_noise_alpha", sets, "neftune_noise_alpha"},
     {"use_eaft", refused, "loss_type has nll and dft"},
     {"eaft_*", read},
     {"use_dft", sets, "loss_type", "true=dft;false=nll"},

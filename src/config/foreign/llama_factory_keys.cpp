@@ -139,7 +139,7 @@ constexpr ForeignKey llama_factory_list[] = {
     {"asft_alpha", idle, "it concerns use_asft_loss"},
     {"use_eaft_loss", refused, "loss_type has nll and dft"},
     {"eaft_alpha", idle, "it concerns use_eaft_loss"},
-    {"neftune_noise_alpha", refused, "noise on embeddings is not served"},
+    {"neftune_noise_alpha", sets, "neftune_noise_alpha"},
     {"pure_bf16", read},
     {"bf16", read},
     {"fp16", read},

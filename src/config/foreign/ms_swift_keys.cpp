@@ -65,7 +65,7 @@ constexpr ForeignKey ms_swift_list[] = {
     {"eval_generation_config", idle, "it concerns EvalScope"},
     {"extra_eval_args", idle, "it concerns EvalScope"},
     {"acc_strategy", idle, "every evaluation has the accuracy of the tokens"},
-    {"neftune_noise_alpha", refused, "noise on embeddings is not served"},
+    {"neftune_noise_alpha", sets, "neftune_noise_alpha"},
     {"early_stop_interval", sets, "early_stopping_patience"},
     {"optimizer", refused, no_other_optimizers},
     {"deepspeed", read},

@@ -45,6 +45,13 @@ void add_training_options(OptionTable& table) {
         "LoRA+ is not served beside an adapter of the embedding, whose rate this is; leave it "
         "out, or train the embedding whole: lora_modules_to_save embed_tokens");
     group
+        .serve(
+            "neftune_noise_alpha", &TrainingSettings::neftune_noise_alpha,
+            "NEFTune: in training, uniform noise within neftune_noise_alpha / sqrt(length of the "
+            "document x width) is added to the rows of the embedding.")
+        .at_least(0)
+        .shapes_loss_if_set();
+    group
         .serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type,
                "Schedule of the learning rate.")
         .shapes_loss()
@@ -190,7 +197,6 @@ void add_training_options(OptionTable& table) {
     group.refuse(
         "average_tokens_across_devices", Shape::boolean, "true",
         "the loss would depend on the layout; it is always the mean over all target tokens");
-    group.refuse("neftune_noise_alpha", Shape::number, "null", "noise on embeddings is not served");
     group.refuse("optim_args", Shape::word, "null",
                  "optimizers take adam_beta1, adam_beta2 and adam_epsilon");
     group.refuse("optim_target_modules", Shape::list, "null", "every weight is trained");
