@@ -38,7 +38,10 @@ BOOST_AUTO_TEST_CASE(adapters_give_the_logits_and_merged_weights_of_peft) {
         test::TestModel model(test::world(), test::golden_folder() / "models" / base,
                               {.cuts = {true, true, true, false}, .adapter = entry.path()});
         const at::Tensor logits = model.logits(document_of(golden.at(name + ".input_ids")));
-        BOOST_TEST(test::largest_difference(logits, golden.at(name + ".logits")) < 1e-5);
+        const at::Tensor expected = golden.at(name + ".logits");  // of the last tokens
+        const at::Tensor last =
+            logits.narrow(0, logits.size(0) - expected.size(0), expected.size(0));
+        BOOST_TEST(test::largest_difference(last, expected) < 1e-5);
         const auto of_peft = golden.find(name + ".float32." + merged);
         if (of_peft == golden.end()) continue;
         model::merge_adapters(model.spec, model.zero);

@@ -2,7 +2,7 @@
 
     python adapter_outputs.py --out tests/parity/data
 
-Writes adapters/outputs.safetensors (for each starting adapter NAME: NAME.input_ids and NAME.logits, of the base in fp32,
+Writes adapters/outputs.safetensors (for each starting adapter NAME: NAME.input_ids, and NAME.logits of the last tokens, of the base in fp32,
 and one merged matrix, NAME.float32.TENSOR and NAME.bfloat16.TENSOR) and adapters/merged.json (for each dtype the SHA-256 of
 every merged tensor that differs from the base's, and its norm and product with cos(0), cos(1), ... as generator/frozen.py
 has them). The base is loaded in that dtype, the adapters stay fp32, and merge_and_unload rounds once.
@@ -27,6 +27,7 @@ from adapters import STARTS, load_base  # noqa: E402
 from frozen import summary  # noqa: E402
 
 TOKENS = 10
+SHOWN_TOKENS = 4  # the last ones, which attend to all others
 SHOWN = "model.layers.2.self_attn.v_proj.weight"
 # PEFT merges no bias of B into a layer without one; tests/interop/test_adapters.py compares merged embeddings and output layers.
 UNMERGED = ("qwen2_lora_bias", "llama3_head", "qwen2_head", "llama3_head_dora", "llama3_embedding", "qwen2_embedding", "llama3_rows",
@@ -59,7 +60,7 @@ if __name__ == "__main__":
         ids = torch.randint(3, 480, (1, TOKENS), generator=torch.Generator().manual_seed(40 + index))
         with torch.no_grad():
             logits = load(name, "float32")(ids).logits[0]
-        tensors[f"{name}.input_ids"], tensors[f"{name}.logits"] = ids[0], logits
+        tensors[f"{name}.input_ids"], tensors[f"{name}.logits"] = ids[0], logits[-SHOWN_TOKENS:].clone()
         if name in UNMERGED:
             continue
         merged[name] = {}
