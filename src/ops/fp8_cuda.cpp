@@ -49,8 +49,7 @@ Fp8Matrix columns_in_fp8(const at::Tensor& matrix, Fp8Format format) {
     const at::Tensor x = matrix.contiguous();
     RINGSHARD_CHECK(fits_fp8(x.size(0), x.size(1)));
     Fp8Matrix result = empty_matrix(x.size(1), x.size(0), x.size(1), x, format);
-    const at::Tensor largest =
-        at::empty({gpu::num_ranges_of_columns(x.size(0)), x.size(1)}, x.options().dtype(at::kInt));
+    const at::Tensor largest = at::zeros({x.size(1)}, x.options().dtype(at::kInt));
     gpu::quantize_columns(gpu::queue_of(x), {.type = gpu::type_of(x),
                                              .into_type = fp8_type_of(format),
                                              .x = gpu::data(x),

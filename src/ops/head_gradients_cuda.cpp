@@ -37,7 +37,7 @@ bool put_in_one_pass(const HeadGradientRows& work) {
                              .row_distance = work.row_distance};
     const gpu::Queue queue = gpu::queue_of(work.into);
     if (!work.d_bias.defined()) return gpu::put_head_gradients(queue, heads);
-    const int64_t ranges = gpu::num_token_ranges(heads.n * heads.t, true);
+    const int64_t ranges = gpu::num_token_ranges(heads);
     const int64_t width = work.into.size(1);
     const at::Tensor sums = at::empty({ranges, width}, work.d_bias.options());
     heads.sums = gpu::data<float>(sums);

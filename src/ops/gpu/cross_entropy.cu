@@ -11,6 +11,8 @@ namespace {
 // As many as leave room for one block on a multiprocessor: the rows of all blocks, 300 KB each for
 // a vocabulary of 150,000, stay in the second-level cache between the two times that they are read.
 constexpr int threads = 1024;
+// Packs that a thread reads before it computes with the first.
+constexpr int packs_at_once = 4;
 
 // A number in two: the rest is what fp32 rounds off the first. Sums of a whole vocabulary keep it
 // where those of threads meet. Before, each thread adds its share in fp32: its errors and those of
@@ -59,6 +61,17 @@ RINGSHARD_BOTH float power_of(float logit, const Unit& unit) {
     return fmaf(logit - unit.logit, log2_of_e, unit.rest);
 }
 
+// Of a number that is not above 0 by much; 0 below the normal numbers. exp2f has twice as many
+// instructions, for those.
+__device__ __forceinline__ float fast_exp2(float power) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(power));
+    return result;
+}
+RINGSHARD_BOTH float exp2_of(float power) {
+    NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return fast_exp2(power);), (return exp2f(power);))
+}
+
 // Returns 2^whole, of a number that is not above 0; 0 below the normal numbers.
 RINGSHARD_BOTH float power_of_two(float whole) {
     constexpr float lowest = -127;
@@ -73,73 +86,96 @@ RINGSHARD_BOTH float power_of_two(float whole) {
     return power;
 }
 
-// The statistics of some logits after one pass over them, in a unit that no e^logit is above.
+constexpr float beyond_the_end = -1e30F;
+
+// The packs of a row that a thread reads at once: neighbours belong to other threads.
+template <class T, int n>
+struct Packs {
+    Pack<T, n> packs[packs_at_once];
+};
+// The packs of a row, of which a thread reads from its first one on those that are `threads` apart.
+template <class T, int n>
+struct Row {
+    T* logits;
+    int count;  // of packs
+
+    RINGSHARD_BOTH static constexpr int distance() { return packs_at_once * threads; }
+    RINGSHARD_BOTH T* at(int pack) const { return logits + static_cast<int64_t>(pack) * n; }
+    // e^logit of those beyond the end is 0.
+    RINGSHARD_BOTH Packs<T, n> packs_from(int first) const {
+        Packs<T, n> all;
+        for (int u = 0; u < packs_at_once; ++u)
+            if (first + u * threads < count)
+                all.packs[u] = load_pack<n>(at(first + u * threads));
+            else
+                for (int k = 0; k < n; ++k) put(all.packs[u].numbers[k], beyond_the_end);
+        return all;
+    }
+};
+
+// The first pack with the largest logit.
+struct Largest {
+    float logit;
+    int pack;
+    RINGSHARD_BOTH static Largest nothing() { return {beyond_the_end, 0}; }
+    RINGSHARD_BOTH Largest operator()(const Largest& a, const Largest& b) const {
+        return b.logit > a.logit || (b.logit == a.logit && b.pack < a.pack) ? b : a;
+    }
+};
+
+// In a unit that no e^logit is above.
+struct Sums {
+    Precise e;         // of e^logit
+    Precise weighted;  // of e^logit * power_of(logit)
+    RINGSHARD_BOTH Sums operator()(const Sums& a, const Sums& b) const {
+        return {a.e + b.e, a.weighted + b.weighted};
+    }
+};
+
+// The logits that a thread has seen.
 struct Seen {
-    float largest;     // logit
-    int place;         // of the first of the largest, or -1 where nothing was seen
-    float exponent;    // of the unit
-    Precise sum;       // of e^logit
-    Precise weighted;  // sum of e^logit * power_of(logit)
-};
-RINGSHARD_BOTH Seen nothing_seen() {
-    constexpr float below_all_units = -1e9F;
-    return {-INFINITY, -1, below_all_units, {0, 0}, {0, 0}};
-}
+    Largest largest;
+    float exponent;  // of the unit
+    float e;
+    float weighted;
 
-// The same in a larger unit.
-RINGSHARD_BOTH Seen seen_from(const Seen& seen, float exponent) {
-    const float moves = seen.exponent - exponent;
-    const float scale = power_of_two(moves);
-    const Precise weighted = seen.weighted + seen.sum * moves;
-    return {seen.largest,
-            seen.place,
-            exponent,
-            {seen.sum.number * scale, seen.sum.rest * scale},
-            {weighted.number * scale, weighted.rest * scale}};
-}
-
-template <int n>
-struct LogitsAt {
-    Floats<n> logits;
-    int place;
-};
-
-template <int n>
-struct Join {
-    // Of a thread: what it has seen, and its next logits.
-    RINGSHARD_BOTH Seen operator()(const Seen& before, const LogitsAt<n>& next) const {
-        Seen seen = before;
-        for (int k = 0; k < n; ++k)
-            if (next.logits[k] > seen.largest) {
-                seen.largest = next.logits[k];
-                seen.place = next.place + k;
-            }
-        const Unit unit = unit_of(ceilf(seen.largest * log2_of_e));
-        float sum = 0;
-        float weighted = 0;
-        for (int k = 0; k < n; ++k) {
-            const float power = power_of(next.logits[k], unit);
-            const float e = exp2f(power);
-            sum += e;
-            weighted += e * power;
-        }
-        seen.exponent = unit.exponent;
-        const float moves = before.exponent - unit.exponent;
-        const float scale = power_of_two(moves);
-        const float moved = fmaf(before.sum.number, moves, before.weighted.number);
-        seen.weighted.number = fmaf(moved, scale, weighted);
-        seen.sum.number = fmaf(before.sum.number, scale, sum);
-        return seen;
+    RINGSHARD_BOTH static Seen nothing() {
+        constexpr float below_all_units = -1e9F;
+        return {Largest::nothing(), below_all_units, 0, 0};
     }
 
-    // Of two threads.
-    RINGSHARD_BOTH Seen operator()(const Seen& a, const Seen& b) const {
-        const bool takes_b = b.largest > a.largest || (b.largest == a.largest && b.place < a.place);
-        const float exponent = fmaxf(a.exponent, b.exponent);
-        const Seen x = seen_from(a, exponent);
-        const Seen y = seen_from(b, exponent);
-        return {takes_b ? b.largest : a.largest, takes_b ? b.place : a.place, exponent,
-                x.sum + y.sum, x.weighted + y.weighted};
+    template <class T, int n>
+    RINGSHARD_BOTH void add(const Packs<T, n>& next, int first) {
+        for (int u = 0; u < packs_at_once; ++u) {
+            const Floats<n> logits = to_floats<n>(next.packs[u]);
+            float most = logits[0];
+            for (int k = 1; k < n; ++k) most = fmaxf(most, logits[k]);
+            if (most > largest.logit) largest = {most, first + u * threads};
+        }
+        const Unit unit = unit_of(ceilf(largest.logit * log2_of_e));
+        float sum = 0;
+        float of_powers = 0;
+        for (int u = 0; u < packs_at_once; ++u) {
+            const Floats<n> logits = to_floats<n>(next.packs[u]);
+            for (int k = 0; k < n; ++k) {
+                const float power = power_of(logits[k], unit);
+                const float number = exp2_of(power);
+                sum += number;
+                of_powers += number * power;
+            }
+        }
+        const float moves = exponent - unit.exponent;
+        const float scale = power_of_two(moves);
+        weighted = fmaf(fmaf(e, moves, weighted), scale, of_powers);
+        e = fmaf(e, scale, sum);
+        exponent = unit.exponent;
+    }
+
+    RINGSHARD_BOTH Sums in(const Unit& unit) const {
+        const float moves = exponent - unit.exponent;
+        const float scale = power_of_two(moves);
+        const Precise moved = Precise{weighted, 0} + Precise{e, 0} * moves;
+        return {{e * scale, 0}, {moved.number * scale, moved.rest * scale}};
     }
 };
 
@@ -154,21 +190,21 @@ struct LogOfSum {
     float exponent;  // of the part that is a power of two
     float rest;      // the natural logarithm of the other
 };
-RINGSHARD_BOTH LogOfSum log_of(const Seen& seen) {
+RINGSHARD_BOTH LogOfSum log_of(const Precise& sum, const Unit& unit) {
     int exponent = 0;
-    const float fraction = frexpf(seen.sum.number, &exponent);
-    return {seen.exponent + static_cast<float>(exponent),
-            logf(fraction) + seen.sum.rest * (1 / seen.sum.number)};
+    const float fraction = frexpf(sum.number, &exponent);
+    return {unit.exponent + static_cast<float>(exponent),
+            logf(fraction) + sum.rest * (1 / sum.number)};
 }
 RINGSHARD_BOTH Precise natural(const LogOfSum& log_sum) {
     return times_log_of_2({log_sum.exponent, 0}) + Precise{log_sum.rest, 0};
 }
 
 // Returns the logarithm of the sum less the mean logit, which is seen in powers of two.
-RINGSHARD_BOTH float entropy_of(const Seen& seen, const LogOfSum& log_sum) {
-    const Precise mean = quotient(seen.weighted, seen.sum);
+RINGSHARD_BOTH float entropy_of(const Sums& sums, const Unit& unit, const LogOfSum& log_sum) {
+    const Precise mean = quotient(sums.weighted, sums.e);
     const Precise above_mean =
-        Precise{log_sum.exponent - seen.exponent, 0} + Precise{-mean.number, -mean.rest};
+        Precise{log_sum.exponent - unit.exponent, 0} + Precise{-mean.number, -mean.rest};
     return rounded(times_log_of_2(above_mean) + Precise{log_sum.rest, 0});
 }
 
@@ -181,17 +217,26 @@ struct LossOfToken {
     __host__ __device__ void operator()(const Team& team) const {
         const int64_t width = work.vocabulary;
         // From the last row, for the product has just written it.
-        const int64_t row = work.tokens - 1 - team.number();
-        T* const logits = static_cast<T*>(work.logits) + row * width;
-        const int64_t target = work.targets[row];
-        const Seen seen = team.reduce(
-            width / n, nothing_seen(),
-            [&](int64_t i) {
-                return LogitsAt<n>{load<n>(logits + i * n), static_cast<int>(i * n)};
-            },
-            Join<n>());
-        const LogOfSum log_sum = log_of(seen);
-        const float of_target = to_float(logits[target]);
+        const int64_t number = work.tokens - 1 - team.number();
+        const Row<T, n> row{static_cast<T*>(work.logits) + number * width,
+                            static_cast<int>(width / n)};
+        const int target = static_cast<int>(work.targets[number]);
+        const float of_target = to_float(row.logits[target]);
+        auto own = team.template own<Seen, 1>();
+        team.each_own(threads, own, [&](int64_t thread, Seen& seen) {
+            seen = Seen::nothing();
+            for (int first = static_cast<int>(thread); first < row.count; first += row.distance())
+                seen.add<T, n>(row.packs_from(first), first);
+        });
+        const Largest largest = team.reduce_own(
+            threads, own, Largest::nothing(),
+            [](int64_t, const Seen& seen) { return seen.largest; }, Largest());
+        const Unit unit = unit_of(ceilf(largest.logit * log2_of_e));
+        const Sums sums = team.reduce_own(
+            threads, own, Sums{{0, 0}, {0, 0}},
+            [&](int64_t, const Seen& seen) { return seen.in(unit); }, Sums());
+        const LogOfSum log_sum = log_of(sums.e, unit);
+        const Pack<T, n> with_largest = load_pack<n>(row.at(largest.pack));
 
         const float surprise = rounded(natural(log_sum) + Precise{-of_target, 0});
         float loss = surprise < 0 ? 0 : surprise;
@@ -202,42 +247,55 @@ struct LossOfToken {
         }
         if (work.smoothing > 0) {
             const Precise below = team.reduce(
-                width / n, Precise{0, 0},
+                row.count, Precise{0, 0},
                 [&](int64_t i) {
-                    const Floats<n> numbers = load<n>(logits + i * n);
+                    const Floats<n> numbers = load<n>(row.logits + i * n);
                     float sum = 0;
-                    for (int k = 0; k < n; ++k) sum += numbers[k] - seen.largest;
+                    for (int k = 0; k < n; ++k) sum += numbers[k] - largest.logit;
                     return sum;
                 },
                 PreciseSum());
             const float mean = rounded(below) / static_cast<float>(width);
-            const float of_all = rounded(natural(log_sum) + Precise{-seen.largest, -mean});
+            const float of_all = rounded(natural(log_sum) + Precise{-largest.logit, -mean});
             loss = (1 - work.smoothing) * loss + work.smoothing * weight * of_all;
         }
         if (work.weights != nullptr) {
-            loss *= work.weights[row];
-            weight *= work.weights[row];
+            loss *= work.weights[number];
+            weight *= work.weights[number];
         }
+        team.sync();  // all threads have read the target's logit and the largest ones
         team.each(1, [&](int64_t) {
-            float* const numbers = work.token_stats + row * 3;
+            const Floats<n> logits = to_floats<n>(with_largest);
+            int place = n;
+            for (int k = n - 1; k >= 0; --k)
+                if (logits[k] == largest.logit) place = k;
+            float* const numbers = work.token_stats + number * 3;
             numbers[0] = loss;
-            numbers[1] = entropy_of(seen, log_sum);
-            numbers[2] = seen.place == target ? 1.0F : 0.0F;
+            numbers[1] = entropy_of(sums, unit, log_sum);
+            numbers[2] = largest.pack * n + place == target ? 1.0F : 0.0F;
         });
         if (!work.writes_gradient) return;
 
-        team.sync();  // all threads have read the target's logit
         const float scale = weight * work.gradient_scale;
         const float everywhere = scale * work.smoothing / static_cast<float>(width);
         const float at_target = scale * (1 - work.smoothing);
-        Unit unit = unit_of(log_sum.exponent);
-        unit.rest -= log_sum.rest * log2_of_e;  // so that powers are those of probabilities
-        team.each(width / n, [&](int64_t i) {
-            Floats<n> numbers = load<n>(logits + i * n);
-            for (int k = 0; k < n; ++k)
-                numbers[k] = scale * exp2f(power_of(numbers[k], unit)) - everywhere -
-                             (i * n + k == target ? at_target : 0.0F);
-            store<n>(logits + i * n, numbers);
+        Unit of_sum = unit_of(log_sum.exponent);
+        of_sum.rest -= log_sum.rest * log2_of_e;  // so that powers are those of probabilities
+        team.each(threads, [&](int64_t thread) {
+            for (int first = static_cast<int>(thread); first < row.count; first += row.distance()) {
+                const Packs<T, n> next = row.packs_from(first);
+                for (int u = 0; u < packs_at_once; ++u) {
+                    const int pack = first + u * threads;
+                    if (pack >= row.count) continue;
+                    Floats<n> numbers = to_floats<n>(next.packs[u]);
+                    for (int k = 0; k < n; ++k)
+                        numbers[k] = scale * exp2_of(power_of(numbers[k], of_sum)) - everywhere;
+                    if (pack == target / n)
+                        for (int k = 0; k < n; ++k)
+                            numbers[k] -= k == target % n ? at_target : 0.0F;
+                    store<n>(row.at(pack), numbers);
+                }
+            }
         });
     }
 };

@@ -25,11 +25,10 @@ struct Fp8Columns {
     const void* x;      // [rows, width]
     uint8_t* codes;     // [width, rows]
     float* factors;     // [width]
-    uint32_t* largest;  // [num_ranges_of_columns(rows), width]: the bits of magnitudes
+    uint32_t* largest;  // [width], 0 at first: becomes the bits of each column's largest magnitude
     int64_t rows;
     int64_t width;
 };
-int64_t num_ranges_of_columns(int64_t rows);
 void quantize_columns(const Queue& queue, const Fp8Columns& work);
 // The same with one factor [1] for all columns, which follows from largest [1], the largest
 // magnitude of the matrix.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "grid.hpp"
 #include "threads.cuh"
 
 namespace ringshard::ops::gpu {
@@ -71,8 +72,14 @@ private:
             turn_ = 1 - turn_;
             if (thread() % warp_size == 0) of_warps[thread() / warp_size] = value;
             sync();
-            value = of_warps[0];
-            for (int warp = 1; warp < num_warps; ++warp) value = join(value, of_warps[warp]);
+            if constexpr (is_record<Value>) {
+                value = of_warps[thread() % num_warps];
+                for (int distance = num_warps / 2; distance > 0; distance /= 2)
+                    value = join(value, of_lane(value, distance));
+            } else {
+                value = of_warps[0];
+                for (int warp = 1; warp < num_warps; ++warp) value = join(value, of_warps[warp]);
+            }
         }
         return value;
     }

@@ -15,6 +15,11 @@ constexpr int threads_per_block(int threads_per_team) {
     return teams_per_block(threads_per_team) * threads_per_team;
 }
 
+// A join of such values has many instructions: the warps of a team join theirs in pairs, where
+// numbers are joined one after the other.
+template <class Value>
+constexpr bool is_record = sizeof(Value) > sizeof(float);
+
 // Threads of a team for a row, or for a range of rows: narrow rows leave most of many without work.
 constexpr int threads_of_row(int64_t width) {
     if (width <= 1024) return 128;

@@ -8,86 +8,137 @@ namespace ringshard::ops::gpu {
 
 namespace {
 
-// A team goes through some tokens. A thread has the same pairs of packs of every token: those that
+constexpr int threads = 32;
+constexpr int resident_blocks = 2;
+
+int64_t pairs_of_row(const HeadGradients& work, int n) {
+    return (work.query_heads + 2 * work.key_heads) * (work.head_dim / 2 / n);
+}
+int64_t warps_of_row(const HeadGradients& work, int n) {
+    return (pairs_of_row(work, n) + threads - 1) / threads;
+}
+
+// A warp goes through some tokens. A thread has the same pair of packs of every token: those that
 // turn together in a head. S: the type of the operator's gradients, T: of the rows.
-template <class S, class T, int n, int pairs>
+template <class S, class T, int n>
 struct PutHeads {
+    // That a thread reads before it turns the first: as many as there are registers for.
+    static constexpr int tokens_at_once = sizeof(S) > sizeof(T) ? 1 : 2;
     HeadGradients work;
     int64_t num_ranges;
+    int num_warps;  // of a row
+    int num_pairs;
 
-    struct Sums {
+    struct Pair {
         Floats<n> first;
         Floats<n> second;
     };
+    struct Packs {
+        Pack<S, n> first;
+        Pack<S, n> second;
+        Pack<float, n> cosine;
+        Pack<float, n> sine;
+        int64_t row;
+    };
 
-    RINGSHARD_BOTH const S* head_of(int64_t head, int64_t token) const {
-        const int64_t keys = work.query_heads + work.key_heads;
-        const HeadGradients::Part& part =
-            head < work.query_heads ? work.dq : (head < keys ? work.dk : work.dv);
-        const int64_t of_part =
-            head < work.query_heads ? head : (head < keys ? head - work.query_heads : head - keys);
-        return static_cast<const S*>(part.from) + token / work.t * part.stride_n +
-               token % work.t * part.stride_t + of_part * part.stride_h;
+    // Where a token's gradients begin, and the row that they become.
+    struct Place {
+        int64_t from;
+        int64_t row;
+        int64_t of_sequence;
+    };
+    RINGSHARD_BOTH Place place_of(int64_t token, const HeadGradients::Part& part) const {
+        const int64_t sequence = token / work.t;
+        const int64_t of_sequence = token % work.t;
+        return {sequence * part.stride_n + of_sequence * part.stride_t,
+                work.first_row + sequence * work.row_distance + of_sequence, of_sequence};
+    }
+    RINGSHARD_BOTH void move_on(Place& place, const HeadGradients::Part& part) const {
+        place.from += part.stride_t;
+        place.row += 1;
+        if (++place.of_sequence < work.t) return;
+        place.of_sequence = 0;
+        place.from += part.stride_n - work.t * part.stride_t;
+        place.row += work.row_distance - work.t;
+    }
+
+    RINGSHARD_BOTH void put(const Range& mine, int pair, float* partial) const {
+        const int half = static_cast<int>(work.head_dim) / 2;
+        const int query_heads = static_cast<int>(work.query_heads);
+        const int with_keys = query_heads + static_cast<int>(work.key_heads);
+        const int head = pair / (half / n);
+        const int element = pair % (half / n) * n;
+        const HeadGradients::Part part =
+            head < query_heads ? work.dq : (head < with_keys ? work.dk : work.dv);
+        const int of_part =
+            head - (head < query_heads ? 0 : (head < with_keys ? query_heads : with_keys));
+        const S* const from = static_cast<const S*>(part.from) + of_part * part.stride_h + element;
+        const bool turns = work.cosine != nullptr && head < with_keys;
+        const int64_t width = (work.query_heads + 2 * work.key_heads) * work.head_dim;
+        const int64_t column = head * work.head_dim + element;
+        T* const into = static_cast<T*>(work.into) + column;
+
+        Pair sums{};
+        Place place = place_of(mine.begin, part);
+        for (int64_t token = mine.begin; token < mine.end; token += tokens_at_once) {
+            Packs packs[tokens_at_once];
+            for (int u = 0; u < tokens_at_once; ++u) {
+                packs[u].row = place.row;
+                packs[u].first = load_pack<n>(from + place.from);
+                packs[u].second = load_pack<n>(from + place.from + half);
+                if (turns) {
+                    packs[u].cosine = load_pack<n>(work.cosine + place.row * half + element);
+                    packs[u].sine = load_pack<n>(work.sine + place.row * half + element);
+                }
+                if (token + u + 1 < mine.end) move_on(place, part);  // else the last one again
+            }
+            for (int u = 0; u < tokens_at_once; ++u) {
+                if (token + u >= mine.end) break;
+                const Pair numbers = turned(packs[u], turns);
+                const Pack<T, n> first = to_pack<T, n>(numbers.first);
+                const Pack<T, n> second = to_pack<T, n>(numbers.second);
+                store_pack<n>(into + packs[u].row * width, first);
+                store_pack<n>(into + packs[u].row * width + half, second);
+                for (int k = 0; k < n; ++k) {
+                    sums.first[k] += to_float(first.numbers[k]);
+                    sums.second[k] += to_float(second.numbers[k]);
+                }
+            }
+        }
+        if (partial == nullptr) return;
+        store<n>(partial + column, sums.first);
+        store<n>(partial + column + half, sums.second);
+    }
+
+    RINGSHARD_BOTH static Pair turned(const Packs& packs, bool turns) {
+        Floats<n> a = to_floats<n>(packs.first);
+        Floats<n> b = to_floats<n>(packs.second);
+        if (turns)
+            for (int k = 0; k < n; ++k) {
+                const float cosine = packs.cosine.numbers[k];
+                const float sine = packs.sine.numbers[k];
+                const float first = a[k] * cosine + b[k] * sine;
+                b[k] = b[k] * cosine - a[k] * sine;
+                a[k] = first;
+            }
+        return {a, b};
     }
 
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        const int64_t half = work.head_dim / 2;
-        const int64_t packs_of_half = half / n;
-        const int64_t num_heads = work.query_heads + 2 * work.key_heads;
-        const int64_t count = num_heads * packs_of_half;
-        auto own = team.template own<Sums, pairs>();
-        team.each_own(count, own, [&](int64_t, Sums& sums) {
-            for (int k = 0; k < n; ++k) sums.first[k] = sums.second[k] = 0;
-        });
-        const Range mine = range_of(team.number(), num_ranges, work.n * work.t);
-        for (int64_t token = mine.begin; token < mine.end; ++token) {
-            const int64_t row =
-                work.first_row + token / work.t * work.row_distance + token % work.t;
-            T* const into = static_cast<T*>(work.into) + row * num_heads * work.head_dim;
-            team.each_own(count, own, [&](int64_t i, Sums& sums) {
-                const int64_t head = i / packs_of_half;
-                const int64_t element = i % packs_of_half * n;
-                const S* const from = head_of(head, token) + element;
-                Floats<n> a = load<n>(from);
-                Floats<n> b = load<n>(from + half);
-                if (work.cosine != nullptr && head < work.query_heads + work.key_heads) {
-                    const float* const cosine = work.cosine + row * half + element;
-                    const float* const sine = work.sine + row * half + element;
-                    for (int k = 0; k < n; ++k) {
-                        const float turned = a[k] * cosine[k] + b[k] * sine[k];
-                        b[k] = b[k] * cosine[k] - a[k] * sine[k];
-                        a[k] = turned;
-                    }
-                }
-                const Pack<T, n> first = to_pack<T, n>(a);
-                const Pack<T, n> second = to_pack<T, n>(b);
-                T* const place = into + head * work.head_dim + element;
-                store_pack<n>(place, first);
-                store_pack<n>(place + half, second);
-                a = to_floats<n>(first);
-                b = to_floats<n>(second);
-                for (int k = 0; k < n; ++k) {
-                    sums.first[k] += a[k];
-                    sums.second[k] += b[k];
-                }
-            });
-        }
-        if (work.sums == nullptr) return;
-        float* const partial = work.sums + team.number() * num_heads * work.head_dim;
-        team.each_own(count, own, [&](int64_t i, Sums& sums) {
-            float* const place =
-                partial + i / packs_of_half * work.head_dim + i % packs_of_half * n;
-            for (int k = 0; k < n; ++k) {
-                place[k] = sums.first[k];
-                place[half + k] = sums.second[k];
-            }
-        });
+        const int64_t range = team.number() / num_warps;
+        const int first = static_cast<int>(team.number() % num_warps) * threads;
+        const Range mine = range_of(range, num_ranges, work.n * work.t);
+        float* const partial =
+            work.sums == nullptr
+                ? nullptr
+                : work.sums + range * (work.query_heads + 2 * work.key_heads) * work.head_dim;
+        const int rest = num_pairs - first;
+        team.each(rest < threads ? rest : threads,
+                  [&](int64_t thread) { put(mine, first + static_cast<int>(thread), partial); });
     }
 };
-
-constexpr int threads = 128;
 
 template <int n>
 bool has_whole_packs(const HeadGradients& work) {
@@ -98,47 +149,35 @@ bool has_whole_packs(const HeadGradients& work) {
            is_whole(work.dv);
 }
 
-// Calls `work` with the pairs of a thread, or returns false if there are too many.
-template <class Work>
-bool with_pairs(int64_t count, Work work) {
-    const int64_t pairs = (count + threads - 1) / threads;
-    if (pairs > 8) return false;
-    if (pairs == 1)
-        work(PackSize<1>());
-    else if (pairs == 2)
-        work(PackSize<2>());
-    else if (pairs <= 4)
-        work(PackSize<4>());
-    else
-        work(PackSize<8>());
-    return true;
-}
+int of_pack(NumberType type) { return type == NumberType::fp32 ? 4 : 8; }
 
 }  // namespace
 
-// Enough for all multiprocessors of the largest GPUs; without sums, a team for every token.
-int64_t num_token_ranges(int64_t tokens, bool has_sums) {
-    constexpr int64_t teams = 132 * 16;
-    return has_sums ? std::min(tokens, teams) : tokens;
+// All that multiprocessors hold at a time.
+int64_t num_token_ranges(const HeadGradients& work) {
+    constexpr int64_t warps = multiprocessors * resident_blocks * teams_per_block(threads);
+    const int64_t ranges = warps / warps_of_row(work, of_pack(work.type));
+    return std::clamp<int64_t>(ranges, 1, work.n * work.t);
 }
 
 bool put_head_gradients(const Queue& queue, const HeadGradients& work) {
     bool is_done = false;
-    const int64_t ranges = num_token_ranges(work.n * work.t, work.sums != nullptr);
-    const int64_t num_heads = work.query_heads + 2 * work.key_heads;
     with_type(work.from_type, [&](auto* from) {
         with_type(work.type, [&](auto* into) {
             using S = std::remove_pointer_t<decltype(from)>;
             using T = std::remove_pointer_t<decltype(into)>;
             constexpr int n = 16 / static_cast<int>(sizeof(T));
             if constexpr (sizeof(S) >= sizeof(T)) {  // gradients are no narrower than rows
-                if (!has_whole_packs<n>(work) || !fits<T>(n, work.head_dim, work.into) ||
-                    !fits<S>(n, work.head_dim, work.dq.from, work.dk.from, work.dv.from))
-                    return;
-                is_done = with_pairs(num_heads * work.head_dim / 2 / n, [&](auto pairs) {
-                    run<threads>(queue, ranges,
-                                 PutHeads<S, T, n, decltype(pairs)::value>{work, ranges});
-                });
+                is_done = has_whole_packs<n>(work) && fits<T>(n, work.head_dim, work.into) &&
+                          fits<S>(n, work.head_dim, work.dq.from, work.dk.from, work.dv.from) &&
+                          fits<float>(n, n, work.cosine, work.sine, work.sums);
+                if (!is_done) return;
+                const int64_t ranges = num_token_ranges(work);
+                const int64_t warps = warps_of_row(work, n);
+                run<threads, resident_blocks>(
+                    queue, ranges * warps,
+                    PutHeads<S, T, n>{work, ranges, static_cast<int>(warps),
+                                      static_cast<int>(pairs_of_row(work, n))});
             }
         });
     });

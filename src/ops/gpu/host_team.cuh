@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "grid.hpp"
 #include "host_accesses.hpp"
 #include "threads.cuh"
 
@@ -66,15 +67,26 @@ public:
 private:
     template <class Value, class Join>
     Value of_all_threads(std::vector<Value> values, Join join) const {
-        for (int distance = warp_size / 2; distance > 0; distance /= 2) {
+        join_in_pairs(values, 1, warp_size, join);
+        if constexpr (is_record<Value>) {
+            join_in_pairs(values, warp_size, threads, join);
+            return values[0];
+        } else {
+            Value value = values[0];
+            for (int thread = warp_size; thread < threads; thread += warp_size)
+                value = join(value, values[thread]);
+            return value;
+        }
+    }
+
+    // Of threads with numbers below `end` the bits of which from `first` on differ.
+    template <class Value, class Join>
+    void join_in_pairs(std::vector<Value>& values, int first, int end, Join join) const {
+        for (int distance = end / 2; distance >= first; distance /= 2) {
             const std::vector<Value> before = values;
             for (int thread = 0; thread < threads; ++thread)
                 values[thread] = join(before[thread], before[thread ^ distance]);
         }
-        Value value = values[0];
-        for (int thread = warp_size; thread < threads; thread += warp_size)
-            value = join(value, values[thread]);
-        return value;
     }
 
     int64_t number_;

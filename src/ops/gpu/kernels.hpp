@@ -116,14 +116,14 @@ struct HeadGradients {
     void* into;           // [rows, (query_heads + 2 key_heads) head_dim]
     const float* cosine;  // [rows, head_dim / 2], or null
     const float* sine;
-    float* sums;  // [num_token_ranges(n t, true), a row]: of the rows of each range; or null
+    float* sums;  // [num_token_ranges(work), a row]: of the rows of each range; or null
     int64_t n, t;
     int64_t query_heads, key_heads, head_dim;
     int64_t first_row;  // of token [0, 0], and how far that of [1, 0] is from it
     int64_t row_distance;
 };
-int64_t num_token_ranges(int64_t tokens, bool has_sums);
-// Returns false, and does nothing, if heads do not lie in whole packs or are too many.
+int64_t num_token_ranges(const HeadGradients& work);
+// Returns false, and does nothing, if heads do not lie in whole packs.
 bool put_head_gradients(const Queue& queue, const HeadGradients& work);
 
 struct SwiGlu {

@@ -58,6 +58,11 @@ RINGSHARD_BOTH void store_pack(T* into, const Pack<T, n>& pack) {
     *reinterpret_cast<Pack<T, n>*>(into) = pack;
 }
 
+// Has the second-level cache read what the next row needs, without a register for it.
+RINGSHARD_BOTH void prefetch([[maybe_unused]] const void* from) {
+    NV_IF_TARGET(NV_IS_DEVICE, (asm volatile("prefetch.L2 [%0];" ::"l"(from));))
+}
+
 template <class T, int n>
 RINGSHARD_BOTH Pack<T, n> to_pack(const Floats<n>& floats) {
     Pack<T, n> pack;

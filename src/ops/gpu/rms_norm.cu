@@ -124,6 +124,11 @@ struct NormBackward {
                         to_floats<n>(columns.dy.first([&] { return load_pack<n>(dy + i * n); }));
                     columns.dx.ahead([&] { return load_pack<n>(dx + i * n); });
                     const Floats<n> w = load<n>(weight + i * n);
+                    if (row + 1 < mine.end) {
+                        prefetch(x + width + i * n);
+                        prefetch(dy + width + i * n);
+                        prefetch(dx + width + i * n);
+                    }
                     float sum = 0;
                     for (int k = 0; k < n; ++k) sum += a[k] * inverse * (w[k] + work.offset) * b[k];
                     return sum;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 
+#include "gpu/fp8_kernels.hpp"
 #include "json_number.hpp"
 #include "local_attention.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
@@ -47,6 +48,8 @@ public:
 
     void products() const;
     void rows() const;
+    void head_gradients() const;
+    void rounding_to_fp8() const;
     void states() const;
     void attention() const;
     void copies() const;
@@ -188,6 +191,79 @@ void Bench::attention_rows(int64_t tokens, int64_t width, const ops::RopeTable& 
                              random({1, tokens, heads}, at::kFloat)};
     const ops::SeenKeys more{d_heads, random({1, tokens, heads}, at::kFloat)};
     measure("merge_attention", 5, [&] { ops::merge_attention(seen, more); });
+}
+
+// As an operator of attention returns them: with the sums of a bias (Qwen), and without (Llama).
+void Bench::head_gradients() const {
+    struct Shape {
+        int64_t query_heads, key_heads, head_dim;
+        bool has_bias;
+    };
+    const int64_t tokens = scaled(16384);
+    for (const Shape& shape :
+         {Shape{14, 2, 64, true}, {28, 4, 128, true}, {32, 8, 128, true}, {32, 8, 128, false}}) {
+        const auto& [query_heads, key_heads, head_dim, has_bias] = shape;
+        const int64_t width = (query_heads + 2 * key_heads) * head_dim;
+        const at::Tensor dq = random({1, tokens, query_heads, head_dim});
+        const at::Tensor dk = random({1, tokens, key_heads, head_dim});
+        const at::Tensor dv = random({1, tokens, key_heads, head_dim});
+        const at::Tensor rows = random({tokens, width});
+        const at::Tensor d_bias = has_bias ? random({width}, at::kFloat) : at::Tensor();
+        const ops::RopeTable table =
+            ops::make_rope_table(at::arange(tokens, at::TensorOptions(device_).dtype(at::kLong)),
+                                 at::rand({head_dim / 2}, at::TensorOptions(device_)), 1.0);
+        print("rows",
+              format_text("{} tokens, heads {}/{} x {}", tokens, query_heads, key_heads, head_dim),
+              has_bias ? "put_head_gradients and a bias" : "put_head_gradients without a bias",
+              seconds_of([&] {
+                  ops::put_head_gradients({dq, dk, dv, rows, 0, tokens, &table, d_bias});
+              }),
+              "gb_per_second", 4e-9 * static_cast<double>(tokens * width));
+    }
+}
+
+// Activations and weights of Qwen2.5 7B. The bytes are those of the numbers, read once, and codes.
+void Bench::rounding_to_fp8() const {
+    using namespace ops::gpu;
+    const Queue queue{.on_gpu = device_.is_cuda()};
+    for (const auto& [full_rows, full_width] : {std::pair{16384, 896},
+                                                {8192, 3584},
+                                                {8192, 18944},
+                                                {8192, 37888},
+                                                {3584, 3584},
+                                                {37888, 3584},
+                                                {3584, 18944}}) {
+        const int64_t rows = scaled(full_rows);
+        const int64_t width = scaled(full_width) / 16 * 16;
+        const at::Tensor x = random({rows, width});
+        const at::Tensor codes = at::empty({rows * width}, x.options().dtype(at::kByte));
+        const at::Tensor factors =
+            at::empty({std::max(rows, width)}, x.options().dtype(at::kFloat));
+        const at::Tensor largest = at::zeros({width}, x.options().dtype(at::kInt));
+        auto* const seen = static_cast<uint32_t*>(largest.data_ptr());
+        const auto measure = [&](const char* what, const std::function<void()>& work) {
+            print("rows", format_text("{} x {}", rows, width), what, seconds_of(work),
+                  "gb_per_second", 3e-9 * static_cast<double>(rows * width));
+        };
+        measure("FP8, a scale for each row", [&] {
+            quantize_rows(queue,
+                          {NumberType::bf16, Fp8Type::e4m3, x.data_ptr(), codes.data_ptr<uint8_t>(),
+                           factors.data_ptr<float>(), rows, width});
+        });
+        const Fp8Columns columns{
+            NumberType::bf16,          Fp8Type::e4m3, x.data_ptr(), codes.data_ptr<uint8_t>(),
+            factors.data_ptr<float>(), seen,          rows,         width};
+        measure("FP8, a scale for each column", [&] { quantize_columns(queue, columns); });
+        measure("FP8, turned, a scale for all", [&] { quantize_columns_alike(queue, columns); });
+        measure("FP8, a scale for all", [&] {
+            quantize_tensor(
+                queue, {NumberType::bf16, Fp8Type::e4m3, x.data_ptr(), codes.data_ptr<uint8_t>(),
+                        factors.data_ptr<float>(), seen, nullptr, nullptr, rows * width, 0});
+        });
+        measure("FP8, the largest of all", [&] {
+            raise_maximum(queue, {NumberType::bf16, x.data_ptr(), seen, rows * width});
+        });
+    }
 }
 
 // A layer of a gated delta net, of which each stretch is a document.
@@ -419,6 +495,10 @@ int main(int argc, char** argv) {
     bench.copies();
     bench.products();
     bench.rows();
+    if constexpr (RINGSHARD_HAS_CUDA) {
+        bench.head_gradients();
+        bench.rounding_to_fp8();
+    }
     bench.states();
     bench.attention();
 }
