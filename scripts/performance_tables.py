@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/performance.md, docs/long-context.md and docs/adapters.md, made from tests/bench/results/*.json.
+"""The tables of docs/performance.md, docs/long-context.md, docs/adapters.md and docs/gpus.md, made from tests/bench/results/*.json.
 
   scripts/performance_tables.py            prints all of them
   scripts/performance_tables.py --write    puts them into the pages, each between its two marks
@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "tests" / "bench" / "results"
-PAGES = [ROOT / "docs" / "performance.md", ROOT / "docs" / "long-context.md", ROOT / "docs" / "adapters.md"]
+PAGES = [ROOT / "docs" / name for name in ("performance.md", "long-context.md", "adapters.md", "gpus.md")]
 
 
 def newest(name):
@@ -210,7 +210,23 @@ def expert_overlap():
                   for row in rows_of("expert-overlap")], "expert-overlap")
 
 
-TABLES = [adapters, adapters_together, experts, expert_overlap, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
+def gpu_steps():
+    """Steps of scripts/gpu-check, in order of the models' sizes."""
+    result = newest("gpu")
+    rows = []
+    for row in sorted(result["bench"], key=lambda row: (float(re.match(r"[\d.]+", row["model"]).group()), row["model"])):
+        name = "/".join([row["model"], f"{row['rows']}x{row['length']}", row["policy"], *row["words"]])
+        planned = row["planned"]
+        rows.append([f"`{name}`", f"{1000 * row['seconds']:.0f}", f"{1000 * planned['seconds']:.0f}", f"{row['tokens_per_second']:,.0f}",
+                     f"{row['mfu_percent']:.1f}", f"{row['peak_tensors'] / 1e9:.1f}", f"{planned['peak_bytes'] / 1e9:.1f}"])
+    gpu = result["gpus"][0]
+    head = ["step", "ms", "planned", "tokens/s", "MFU, %", "GB", "planned"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)]
+    return "\n".join([*lines, "", f"Measured: `scripts/gpu-check`, {result['date']}, one {gpu['name']} of {gpu['memory.total']}, "
+                                  f"driver {gpu['driver_version']}, {gpu['power.limit']}."])
+
+
+TABLES = [gpu_steps, adapters, adapters_together, experts, expert_overlap, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
           ring_beside_pytorch, split_steps, very_long, activations]
 
 
