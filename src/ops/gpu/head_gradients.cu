@@ -87,8 +87,8 @@ struct PutHeads {
                 packs[u].first = load_pack<n>(from + place.from);
                 packs[u].second = load_pack<n>(from + place.from + half);
                 if (turns) {
-                    packs[u].cosine = load_pack<n>(work.cosine + place.row * half + element);
-                    packs[u].sine = load_pack<n>(work.sine + place.row * half + element);
+                    packs[u].cosine = *of_table(work.cosine + place.row * half + element);
+                    packs[u].sine = *of_table(work.sine + place.row * half + element);
                 }
                 if (token + u + 1 < mine.end) move_on(place, part);  // else the last one again
             }
@@ -106,8 +106,15 @@ struct PutHeads {
             }
         }
         if (partial == nullptr) return;
-        store<n>(partial + column, sums.first);
-        store<n>(partial + column + half, sums.second);
+        for (int k = 0; k < n; ++k) {
+            partial[column + k] = sums.first[k];
+            partial[column + half + k] = sums.second[k];
+        }
+    }
+
+    // All heads of a token read it: it is in a cache, and no pass over rows.
+    RINGSHARD_BOTH static const Pack<float, n>* of_table(const float* numbers) {
+        return reinterpret_cast<const Pack<float, n>*>(numbers);
     }
 
     RINGSHARD_BOTH static Pair turned(const Packs& packs, bool turns) {

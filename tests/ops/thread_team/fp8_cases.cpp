@@ -88,9 +88,10 @@ void fp8_cases(Part part) {
     if (part == Part::some) return;
     columns<bf16>(Fp8Type::e4m3, 192, 80);  // teams that raise the largest of a column
     // Rows in registers of a block, in shared memory, and read twice.
-    rows<bf16>(Fp8Type::e4m3, 1136);
-    rows<bf16>(Fp8Type::e4m3, 8208);
-    rows<bf16>(Fp8Type::e4m3, 60000);
+    for (const int64_t width : {1136, 8208, 60000}) {
+        rows<bf16>(Fp8Type::e4m3, width);
+        rows<float>(Fp8Type::e4m3, width);
+    }
 }
 
 }  // namespace ringshard::test
