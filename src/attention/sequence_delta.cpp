@@ -168,21 +168,6 @@ SequenceDelta::Result SequenceDelta::forward(const DeltaSizes& sizes, const at::
     return result;
 }
 
-namespace {
-
-// Moves the last rows of each stretch of x into the cache, behind those that are there.
-void keep_last_rows(const at::Tensor& x, const Chain& chain, const at::Tensor& before) {
-    for (size_t text = 0; text < chain.stretches.size(); ++text) {
-        const auto& [begin, length] = chain.stretches[text];
-        const at::Tensor kept = before[static_cast<int64_t>(text)];
-        const int64_t rows = std::min(length, rows_before);
-        const at::Tensor last = x.narrow(0, begin + length - rows, rows);
-        kept.copy_(at::cat({kept.narrow(0, rows, rows_before - rows), last}));
-    }
-}
-
-}  // namespace
-
 at::Tensor delta_cached(const DeltaSizes& sizes, const at::Tensor& rows,
                         const DeltaWeights& weights, const Plan& plan, const StateCache& cache) {
     RINGSHARD_CHECK(plan.chain && plan.chain->slots == 0, "a plan of another mask, or of a split");

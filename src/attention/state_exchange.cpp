@@ -1,5 +1,6 @@
 #include "state_exchange.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
@@ -93,6 +94,16 @@ void add_gradient_of_rows_before(const Chain& chain, comm::Communicator& ring,
         mine[static_cast<int64_t>(slot)].copy_(d_before[static_cast<int64_t>(chain.cut[slot])]);
     const at::Tensor all = gather(chain, ring, mine).flatten(0, 1);
     for (const auto& [row, of_slots] : chain.reached) dx[row].add_(all[of_slots]);
+}
+
+void keep_last_rows(const at::Tensor& x, const Chain& chain, const at::Tensor& before) {
+    for (size_t text = 0; text < chain.stretches.size(); ++text) {
+        const auto& [begin, length] = chain.stretches[text];
+        const at::Tensor kept = before[static_cast<int64_t>(text)];
+        const int64_t rows = std::min(length, rows_before);
+        const at::Tensor last = x.narrow(0, begin + length - rows, rows);
+        kept.copy_(at::cat({kept.narrow(0, rows, rows_before - rows), last}));
+    }
 }
 
 }  // namespace ringshard::attention

@@ -25,4 +25,8 @@ at::Tensor rows_before_stretches(const Chain& chain, comm::Communicator& ring, c
 void add_gradient_of_rows_before(const Chain& chain, comm::Communicator& ring,
                                  const at::Tensor& d_before, const at::Tensor& dx);
 
+// Moves the last rows of each stretch of x into a cache, behind those that are there. Not
+// collective.
+void keep_last_rows(const at::Tensor& x, const Chain& chain, const at::Tensor& before);
+
 }  // namespace ringshard::attention

@@ -5,6 +5,7 @@
 #include "parts/experts.hpp"
 #include "parts/mamba.hpp"
 #include "parts/mlp.hpp"
+#include "parts/short_conv.hpp"
 #include "ringshard/base/error.hpp"
 
 namespace ringshard::model {
@@ -29,6 +30,9 @@ struct PartMaker {
     }
     Made operator()(const MambaSpec& spec) const {
         return {std::make_unique<const Mamba>(unit, slots, block, spec), nullptr};
+    }
+    Made operator()(const ShortConvSpec& spec) const {
+        return {std::make_unique<const ShortConv>(unit, slots, block, spec), nullptr};
     }
     Made operator()(const MlpSpec& spec) const {
         return {nullptr, std::make_unique<const Mlp>(unit, slots, block, spec,

@@ -163,12 +163,19 @@ void add(Fields& fields, const MambaSpec& mamba) {
                     mamba.has_bias, mamba.has_conv_bias, mamba.norm_groups);
 }
 
+void add(Fields& fields, const ShortConvSpec& conv) {
+    const auto& [sizes, taps, has_bias] = conv;
+    fields["short_conv"] =
+        format_text("{} columns, {} taps, bias {}", sizes.convolved(), taps, has_bias);
+}
+
 void add(Fields& fields, const MlpSpec& mlp) { add(fields, "", mlp); }
 
 // The field that names the kind of a layer, and its name.
 std::pair<const char*, const char*> kind_of(const PartSpec& part) {
     if (std::holds_alternative<DeltaNetSpec>(part)) return {"layer_type", "linear_attention"};
     if (std::holds_alternative<MambaSpec>(part)) return {"layer_type", "mamba"};
+    if (std::holds_alternative<ShortConvSpec>(part)) return {"layer_type", "conv"};
     if (std::holds_alternative<AttentionSpec>(part)) return {"layer_type", "attention"};
     return {"mlp_type", std::holds_alternative<ExpertsSpec>(part) ? "experts" : "dense"};
 }

@@ -38,6 +38,11 @@ RINGSHARD_SIMD void store_silu(T* __restrict y, const float* __restrict sums, in
     for (int64_t c = 0; c < width; ++c) store(y[c], sums[c] * sigmoid(sums[c]));
 }
 
+template <class T>
+RINGSHARD_SIMD void store_sums(T* __restrict y, const float* __restrict sums, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) store(y[c], sums[c]);
+}
+
 // Turns sums into the gradient of the sums, from that of their silu.
 RINGSHARD_SIMD void silu_gradient(float* __restrict sums, const float* __restrict dy,
                                   int64_t width) {
@@ -118,8 +123,11 @@ at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
             for (size_t s = 0; s < conv.stretches.size(); ++s)
                 for (int64_t t = 0; t < conv.stretches[s].length; ++t) {
                     columns.sum(s, t, sums.data());
-                    store_silu(rows_of_y[conv.stretches[s].begin + t] + first, sums.data(),
-                               columns.width);
+                    T* const of_row = rows_of_y[conv.stretches[s].begin + t] + first;
+                    if (conv.has_silu)
+                        store_silu(of_row, sums.data(), columns.width);
+                    else
+                        store_sums(of_row, sums.data(), columns.width);
                 }
         });
     });
@@ -131,8 +139,8 @@ namespace {
 // The gradients of one task's columns. Each row adds to the gradients of the rows that it is the
 // sum of: none of these comes after it.
 template <class T>
-void columns_backward(const Columns<T>& columns, const at::Tensor& dy, const at::Tensor& dx,
-                      const at::Tensor& d_before, const at::Tensor& d_weights,
+void columns_backward(const Columns<T>& columns, bool has_silu, const at::Tensor& dy,
+                      const at::Tensor& dx, const at::Tensor& d_before, const at::Tensor& d_weights,
                       const at::Tensor& d_biases) {
     const Rows<const float> rows_of_dy(dy);
     const Rows<float> rows_of_dx(dx);
@@ -147,8 +155,13 @@ void columns_backward(const Columns<T>& columns, const at::Tensor& dy, const at:
             return rows_before[static_cast<int64_t>(s + 1) * (taps - 1) + t] + first;
         };
         for (int64_t t = 0; t < stretches[s].length; ++t) {
-            columns.sum(s, t, d_sums.data());
-            silu_gradient(d_sums.data(), rows_of_dy[stretches[s].begin + t] + first, width);
+            const float* const dy_row = rows_of_dy[stretches[s].begin + t] + first;
+            if (has_silu) {
+                columns.sum(s, t, d_sums.data());
+                silu_gradient(d_sums.data(), dy_row, width);
+            } else {
+                std::copy_n(dy_row, width, d_sums.data());
+            }
             for (int64_t c = 0; c < width; ++c) d_bias[c] += d_sums[static_cast<size_t>(c)];
             std::fill_n(gradient_of(t), width, 0.0F);
             for (int64_t tap = 0; tap < taps; ++tap) {
@@ -175,8 +188,8 @@ at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const
     const at::Tensor rows_before = d_before.flatten(0, 1);
     with_type(x, [&]<class T>(T*) {
         for_columns(x.size(1), [&](int64_t first) {
-            columns_backward(Columns<T>(x, conv, weights, bias, first), dy, dx, rows_before,
-                             d_weights, d_biases);
+            columns_backward(Columns<T>(x, conv, weights, bias, first), conv.has_silu, dy, dx,
+                             rows_before, d_weights, d_biases);
         });
     });
     if (d_weight.defined()) d_weight.add_(d_weights.t().unsqueeze(1));

@@ -51,7 +51,8 @@ gpu::CausalConv work_of(const at::Tensor& x, const ops::CausalConv& conv, const 
             .columns = x.size(1),
             .taps = conv.weight.size(2),
             .stretches = std::ssize(conv.stretches),
-            .x_row = row_of(x)};
+            .x_row = row_of(x),
+            .has_silu = conv.has_silu};
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
-// Linear attention, by either rule, over a sequence that is split over rings and Ulysses groups,
-// beside the same on one rank.
+// Linear attention, by either rule, and short convolutions, over a sequence that is split over
+// rings and Ulysses groups, beside the same on one rank.
 #include "ringshard/attention/sequence_delta.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include "autograd.hpp"
 #include "mpi_test.hpp"
+#include "ringshard/attention/sequence_conv.hpp"
 #include "ringshard/mesh/mesh.hpp"
 
 using namespace ringshard;
@@ -245,4 +246,74 @@ void check_bytes(const DeltaSizes& sizes) {
 BOOST_AUTO_TEST_CASE(a_ring_sends_the_same_bytes_at_any_length) {
     check_bytes(delta_sizes);
     check_bytes(additive_sizes);
+}
+
+namespace {
+
+// Of documents one after another, in the type of the rows.
+at::Tensor gated_conv(const at::Tensor& rows, const ShortConvWeights& weights, const Case& of) {
+    const int64_t taps = weights.conv.size(2);
+    const std::vector<at::Tensor> parts = rows.chunk(3, 1);
+    std::vector<at::Tensor> documents;
+    for (size_t i = 0; i < of.starts.size(); ++i) {
+        const int64_t end = i + 1 < of.starts.size() ? of.starts[i + 1] : of.length;
+        const auto document = [&](const at::Tensor& x) { return x.slice(0, of.starts[i], end); };
+        const at::Tensor x =
+            at::constant_pad_nd(document(parts[0]) * document(parts[2]), {0, 0, taps - 1, 0});
+        at::Tensor sum = weights.bias.defined() ? weights.bias : at::zeros({1}, rows.options());
+        for (int64_t tap = 0; tap < taps; ++tap)
+            sum =
+                sum + x.narrow(0, tap, end - of.starts[i]) * weights.conv.select(2, tap).squeeze(1);
+        documents.push_back(document(parts[1]) * sum);
+    }
+    return at::cat(documents);
+}
+
+void check_short_conv(const Case& of, int64_t taps, bool has_bias) {
+    constexpr int64_t columns = 16;
+    const ShortConvWeights weights{at::randn({columns, 1, taps}),
+                                   has_bias ? at::randn({columns}) : at::Tensor()};
+    const at::Tensor rows = at::randn({of.length, 3 * columns});
+    const at::Tensor d_out = at::randn({of.length, columns});
+    const auto leaf = [](const at::Tensor& x) {
+        return x.defined() ? x.to(at::kDouble).requires_grad_() : x;
+    };
+    const at::Tensor exact_rows = leaf(rows);
+    const ShortConvWeights exact{leaf(weights.conv), leaf(weights.bias)};
+    const at::Tensor out = gated_conv(exact_rows, exact, of);
+    (out * d_out).sum().backward();
+    for (const mesh::MeshShape& shape : shapes_of_this_world()) {
+        BOOST_TEST_INFO_SCOPE(to_text(shape)
+                              << ", " << of.length << " tokens, " << taps << " taps");
+        const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+        const SequencePartition partition(of.length, of.starts, shape.ring, shape.ulysses);
+        const int64_t ring = mesh.coordinates().ring;
+        const Layout mine = partition.of_rank(ring, mesh.coordinates().ulysses);
+        const auto part = [&](const at::Tensor& all) {
+            return part_of(all, mine, partition.filled_length());
+        };
+        const Plan plan = make_plan(partition, ring, {.through_state = true});
+        const SequenceConv conv(mesh.ring(), mesh.ulysses());
+        const auto result = conv.forward(part(rows), weights, plan);
+        const ShortConvWeights gradients{at::zeros_like(weights.conv), at::zeros({columns})};
+        const at::Tensor d_rows =
+            conv.backward(part(rows), weights, result, part(d_out), gradients, plan);
+        const auto distance = [](const at::Tensor& ours, const at::Tensor& reference) {
+            return (ours - reference).norm().item<double>() / (reference.norm().item<double>() + 1);
+        };
+        BOOST_TEST(distance(result.out, part(out.detach())) < 1e-6);
+        BOOST_TEST(distance(d_rows, part(exact_rows.grad())) < 1e-6);
+        BOOST_TEST(distance(sum_of_ranks(gradients.conv), exact.conv.grad()) < 1e-6);
+        if (has_bias) BOOST_TEST(distance(sum_of_ranks(gradients.bias), exact.bias.grad()) < 1e-6);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(gated_short_convolutions_are_their_definition_on_every_split) {
+    at::manual_seed(5);
+    for (const Case& of : cases) {
+        check_short_conv(of, 3, false);
+        check_short_conv(of, 4, true);
+    }
 }

@@ -52,6 +52,10 @@ def tiny_config(model_type, **other):
         given.update(attn_layer_indices=[1])
     if model_type in ("dots1", "glm4_moe", "solar_open"):
         given.update(n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "lfm2_moe":
+        given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type in ("lfm2", "lfm2_moe"):
+        given.update(layer_types=["conv", "full_attention", "conv", "conv"])
     if model_type == "exaone_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type == "hunyuan_v1_moe":

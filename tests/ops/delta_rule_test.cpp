@@ -182,24 +182,22 @@ BOOST_DATA_TEST_CASE(maps_say_where_stretches_end, boost::unit_test::data::make(
 namespace {
 
 at::Tensor conv_by_definition(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                              const at::Tensor& before) {
+                              const at::Tensor& before, bool has_silu) {
     const at::Tensor rows = at::cat({before, x});
     at::Tensor sum = at::zeros(x.sizes(), x.options()) + bias;
     for (int64_t tap = 0; tap < 4; ++tap)
         sum = sum + rows.narrow(0, tap, x.size(0)) * weight.select(2, tap).squeeze(1);
-    return sum * sum.sigmoid();
+    return has_silu ? sum * sum.sigmoid() : sum;
 }
 
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
-    at::manual_seed(11);
+void check_convolution(bool has_silu) {
     constexpr int64_t columns = 300;
     const std::vector<Stretch> stretches{{0, 1}, {1, 2}, {3, 3}, {6, 40}};
     for (const auto type : {at::kFloat, at::kBFloat16}) {
         const at::Tensor wide_rows = at::randn({46, columns + 10}, type);
         const ops::CausalConv conv{at::randn({columns, 1, 4}, type), stretches,
-                                   at::randn({4, 3, columns}, type), at::randn({columns}, type)};
+                                   at::randn({4, 3, columns}, type), at::randn({columns}, type),
+                                   has_silu};
         const at::Tensor x = test::leaf(wide_rows.narrow(1, 4, columns));
         const at::Tensor weight = test::leaf(conv.weight);
         const at::Tensor before = test::leaf(conv.before);
@@ -207,7 +205,8 @@ BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
         std::vector<at::Tensor> parts;
         for (size_t s = 0; s < stretches.size(); ++s)
             parts.push_back(conv_by_definition(x.narrow(0, stretches[s].begin, stretches[s].length),
-                                               weight, bias, before[static_cast<int64_t>(s)]));
+                                               weight, bias, before[static_cast<int64_t>(s)],
+                                               has_silu));
         const at::Tensor dy = at::randn({46, columns});
         test::backward(at::cat(parts), dy);
 
@@ -223,6 +222,14 @@ BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
         BOOST_TEST(test::distance(d_weight - 1, weight.grad()) < test::tolerance(at::kFloat));
         BOOST_TEST(test::distance(d_bias - 1, bias.grad()) < test::tolerance(at::kFloat));
     }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
+    at::manual_seed(11);
+    check_convolution(true);
+    check_convolution(false);
 }
 
 BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {

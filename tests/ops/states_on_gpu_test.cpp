@@ -16,15 +16,18 @@ BOOST_AUTO_TEST_SUITE(states_on_gpu)
 BOOST_AUTO_TEST_CASE(convolutions_both_ways) {
     constexpr int64_t columns = 130;
     const std::vector<Stretch> stretches{{0, 1}, {1, 2}, {3, 300}, {303, 214}};
-    for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [type, has_silu] : {std::pair{at::kFloat, true},
+                                         {at::kBFloat16, true},
+                                         {at::kFloat, false},
+                                         {at::kBFloat16, false}}) {
         const double tolerance = type == at::kFloat ? 1e-5 : 4e-3;
         const at::Tensor x = at::randn({517, columns}).to(type);
         const at::Tensor dy = at::randn({517, columns});
         const at::Tensor weight = at::randn({columns, 1, 4}).to(type);
         const at::Tensor bias = at::randn({columns}).to(type);
         const at::Tensor before = at::randn({4, 3, columns}).to(type);
-        const CausalConv host{weight, stretches, before, bias};
-        const CausalConv gpu{weight.cuda(), stretches, before.cuda(), bias.cuda()};
+        const CausalConv host{weight, stretches, before, bias, has_silu};
+        const CausalConv gpu{weight.cuda(), stretches, before.cuda(), bias.cuda(), has_silu};
         BOOST_TEST(distance(cuda::causal_conv(x.cuda(), gpu), cuda::causal_conv(x, host)) <
                    tolerance);
         const at::Tensor dx = at::zeros({517, columns});

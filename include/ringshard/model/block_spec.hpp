@@ -84,6 +84,14 @@ struct MambaSpec {
     int64_t norm_groups = 1;  // of columns, which the norm behind the state takes by themselves
 };
 
+// A gated short convolution, between two projections: tensors of "conv". Of a state it has the rows
+// before alone: its keys have no elements.
+struct ShortConvSpec {
+    attention::DeltaSizes sizes{};
+    int64_t taps = 0;
+    bool has_bias = false;  // of the projections and of the convolution
+};
+
 // down(activation(gate) * up), or down(activation(up)).
 struct MlpSpec {
     int64_t intermediate = 0;
@@ -159,7 +167,8 @@ struct JointAdapter {
 };
 
 // What a layer of a block computes.
-using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, MambaSpec, MlpSpec, ExpertsSpec>;
+using PartSpec =
+    std::variant<AttentionSpec, DeltaNetSpec, MambaSpec, ShortConvSpec, MlpSpec, ExpertsSpec>;
 
 // A layer of a block adds to the residual stream x: y = x + factor * behind(part(before(x))).
 struct LayerSpec {
@@ -206,6 +215,7 @@ struct BlockSpec {
 inline const attention::DeltaSizes* state_sizes(const PartSpec& part) {
     if (const auto* const net = std::get_if<DeltaNetSpec>(&part)) return &net->sizes;
     if (const auto* const mamba = std::get_if<MambaSpec>(&part)) return &mamba->sizes;
+    if (const auto* const conv = std::get_if<ShortConvSpec>(&part)) return &conv->sizes;
     return nullptr;
 }
 

@@ -17,6 +17,7 @@ struct CausalConv {
     at::Tensor before;  // [stretches, taps - 1, c], of the type of x: the rows before each stretch,
                         // zeros where its document begins
     at::Tensor bias{};  // [c], of the type of x, or undefined
+    bool has_silu = true;  // else the sum is the result
 };
 
 at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv);

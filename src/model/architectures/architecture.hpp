@@ -42,6 +42,8 @@ ModelSpec read_hunyuan_v1_dense(ConfigReader& config);
 ModelSpec read_hunyuan_v1_moe(ConfigReader& config);
 ModelSpec read_hyperclovax(ConfigReader& config);
 ModelSpec read_jais2(ConfigReader& config);
+ModelSpec read_lfm2(ConfigReader& config);
+ModelSpec read_lfm2_moe(ConfigReader& config);
 ModelSpec read_llama(ConfigReader& config);
 ModelSpec read_ministral(ConfigReader& config);
 ModelSpec read_llava(ConfigReader& config);

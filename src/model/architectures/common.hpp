@@ -88,8 +88,9 @@ struct GroupedDefaults {
 };
 ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
                                  const GroupedDefaults& defaults);
-// Returns first_k_dense_replace, the number of first blocks with an MLP in place of experts.
-int64_t read_first_dense(ConfigReader& config, int64_t usual);
+// Returns the number of first blocks with an MLP in place of experts.
+int64_t read_first_dense(ConfigReader& config, int64_t usual,
+                         const char* name = "first_k_dense_replace");
 void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense);
 
 // Gives every projection of the blocks a bias where use_bias says so.
@@ -105,9 +106,15 @@ std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> 
 std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
                                    const std::function<bool(size_t)>& usual);
 // Returns whether each block has a state in place of keys and values, by the list of a field.
-std::vector<bool> read_state_layers(ConfigReader& config, const char* field, size_t num_blocks);
+std::vector<bool> read_state_layers(ConfigReader& config, const char* field, size_t num_blocks,
+                                    const std::string& state = "linear_attention");
+// The same by a list of the blocks that attend.
+std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, size_t num_blocks);
 // Reads the sizes and biases of Mamba layers.
 MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec);
+// Reads blocks of gated short convolutions, and of attention whose heads are normed. intermediate:
+// the name of the size.
+ModelSpec read_short_convolutions(ConfigReader& config, const char* intermediate);
 // As read_layer_types(), where by default every sliding_window_pattern-th block, or `usual`-th,
 // sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);

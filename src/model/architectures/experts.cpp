@@ -132,11 +132,10 @@ ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
     return experts;
 }
 
-int64_t read_first_dense(ConfigReader& config, int64_t usual) {
-    const bool is_none =
-        config.has("first_k_dense_replace") && config.part("first_k_dense_replace") == 0;
-    if (is_none || (usual == 0 && !config.has("first_k_dense_replace"))) return 0;
-    return config.whole_number_or("first_k_dense_replace", most_blocks, usual);
+int64_t read_first_dense(ConfigReader& config, int64_t usual, const char* name) {
+    const bool is_none = config.has(name) && config.part(name) == 0;
+    if (is_none || (usual == 0 && !config.has(name))) return 0;
+    return config.whole_number_or(name, most_blocks, usual);
 }
 
 void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense) {

@@ -71,20 +71,8 @@ ModelSpec read_bamba(ConfigReader& config) {
         block.mlp().up = "feed_forward.up_proj";
         block.mlp().down = "feed_forward.down_proj";
     }
-    const json attending = config.part("attn_layer_indices");
-    if (!attending.is_null() && !attending.is_array())
-        config.complain(
-            format_text("attn_layer_indices = {}: must be a list", shown(attending.dump())));
-    std::vector<bool> has_state(spec.blocks.size(), true);
-    for (const json& block : attending.is_array() ? attending : json::array()) {
-        if (block.is_number_unsigned() && block < spec.blocks.size())
-            has_state[block.get<size_t>()] = false;
-        else
-            config.complain(
-                format_text("attn_layer_indices: {}: must be the number of a layer, below "
-                            "num_hidden_layers = {}",
-                            shown(block.dump()), spec.blocks.size()));
-    }
+    const std::vector<bool> has_state =
+        read_unlisted_layers(config, "attn_layer_indices", spec.blocks.size());
     for (size_t block = 0; block < has_state.size(); ++block)
         if (has_state[block]) spec.blocks[block].mixer().part = mamba;
     return spec;

@@ -69,6 +69,8 @@ constexpr Architecture architectures[] = {
     {"SolarOpenForCausalLM", "solar_open", read_solar_open},
     {"ExaoneMoeForCausalLM", "exaone_moe", read_exaone_moe},
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", read_hunyuan_v1_moe},
+    {"Lfm2ForCausalLM", "lfm2", read_lfm2},
+    {"Lfm2MoeForCausalLM", "lfm2_moe", read_lfm2_moe},
 };
 
 // Text models that transformers has as parts of others only.

@@ -43,8 +43,25 @@ std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
     return windows;
 }
 
-std::vector<bool> read_state_layers(ConfigReader& config, const char* field, size_t num_blocks) {
-    return read_kinds(config, field, num_blocks, "linear_attention");
+std::vector<bool> read_state_layers(ConfigReader& config, const char* field, size_t num_blocks,
+                                    const std::string& state) {
+    return read_kinds(config, field, num_blocks, state);
+}
+
+std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, size_t num_blocks) {
+    const json listed = config.part(field);
+    if (!listed.is_null() && !listed.is_array())
+        config.complain(format_text("{} = {}: must be a list", field, shown(listed.dump())));
+    std::vector<bool> have_state(num_blocks, true);
+    for (const json& block : listed.is_array() ? listed : json::array()) {
+        if (block.is_number_unsigned() && block < num_blocks)
+            have_state[block.get<size_t>()] = false;
+        else
+            config.complain(
+                format_text("{}: {}: must be the number of a layer, below num_hidden_layers = {}",
+                            field, shown(block.dump()), num_blocks));
+    }
+    return have_state;
 }
 
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual) {

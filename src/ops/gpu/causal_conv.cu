@@ -71,7 +71,7 @@ struct ConvForward {
         const TapsOfRow<T> row = rows.taps_of(t);
         team.each(rows.work.columns, [&](int64_t column) {
             const float sum = rows.sum(row, column);
-            put(y[column], sum * sigmoid(sum));
+            put(y[column], rows.work.has_silu ? sum * sigmoid(sum) : sum);
         });
     }
 };
@@ -90,6 +90,10 @@ struct OfSums {
         const float* const dy = gradient.dy + t * gradient.dy_row;
         float* const d_sums = gradient.d_sums + t * rows.work.columns;
         team.each(rows.work.columns, [&](int64_t column) {
+            if (!rows.work.has_silu) {
+                d_sums[column] = dy[column];
+                return;
+            }
             const float sum = rows.sum(row, column);
             const float s = sigmoid(sum);
             d_sums[column] = dy[column] * s * (1.0F + sum * (1.0F - s));

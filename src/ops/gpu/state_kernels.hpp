@@ -5,7 +5,7 @@
 // The kernels of gated delta nets.
 namespace ringshard::ops::gpu {
 
-// A causal convolution of each column within stretches, and silu (ops/causal_conv.hpp). Stretch s
+// A causal convolution of each column within stretches (ops/causal_conv.hpp). Stretch s
 // is the rows [begins[s], begins[s + 1]).
 struct CausalConv {
     NumberType type;
@@ -18,6 +18,7 @@ struct CausalConv {
     const int64_t* begins;  // [stretches + 1]
     int64_t rows, columns, taps, stretches;
     int64_t x_row;
+    bool has_silu;
 };
 struct CausalConvBackward {
     const float* dy;  // [rows, columns], whose rows lie dy_row apart

@@ -62,9 +62,12 @@ def distribution(name, shape, model):
     return 0.0, gain / math.sqrt(shape[1 if model.config.model_type == "gpt_oss" else -1])
 
 
+CORRECTIONS = ("e_score_correction_bias", "expert_bias")  # of routers
+
+
 def text_parameters(model):
     """Of a wrapped model those of its text model: nothing else is in the numbers of a text."""
-    buffers = [(name, b) for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")]
+    buffers = [(name, b) for name, b in model.named_buffers() if name.endswith(CORRECTIONS)]
     return [(name, p) for name, p in [*model.named_parameters(), *buffers]
             if not hasattr(model.config, "text_config") or "language_model." in name or name.startswith("lm_head.")]
 
@@ -76,7 +79,8 @@ STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "
 def stored(model, of):
     """The tensors of the model's files by name, as views: transformers holds the experts of a block as one tensor."""
     mixtral = model.config.model_type == "mixtral"
-    gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+    short = mixtral or model.config.model_type == "lfm2_moe"
+    gate, up, down = ("w1", "w3", "w2") if short else ("gate_proj", "up_proj", "down_proj")
     for name, p in text_parameters(model):
         tensor = of(p)
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
@@ -164,7 +168,7 @@ def make(family):
         if gradient.numel() > 0:
             tensors[name]["gradient"] = sketch(name, gradient)
     assert all(p.grad is not None for _, p in text_parameters(model) if p.requires_grad)
-    corrections = {name: t.clone() for name, t in model.state_dict().items() if name.endswith("e_score_correction_bias")}
+    corrections = {name: t.clone() for name, t in model.state_dict().items() if name.endswith(CORRECTIONS)}
     model.to(torch.bfloat16)
     for name, t in corrections.items():  # as from_pretrained keeps them
         module, _, leaf = name.rpartition(".")
