@@ -3,6 +3,7 @@
 #include "parts/attention.hpp"
 #include "parts/delta_net.hpp"
 #include "parts/experts.hpp"
+#include "parts/latent_attention.hpp"
 #include "parts/mamba.hpp"
 #include "parts/mlp.hpp"
 #include "parts/short_conv.hpp"
@@ -23,6 +24,8 @@ struct PartMaker {
 
     using Made = std::pair<std::unique_ptr<const Mixer>, std::unique_ptr<const FeedForward>>;
     Made operator()(const AttentionSpec& spec) const {
+        if (spec.latent)
+            return {std::make_unique<const LatentAttention>(unit, slots, block, spec), nullptr};
         return {std::make_unique<const Attention>(unit, slots, block, spec), nullptr};
     }
     Made operator()(const DeltaNetSpec& spec) const {
@@ -64,7 +67,7 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec, const Fusions& fusi
 
 std::unique_ptr<const LayerInput> Block::make_input(std::shared_ptr<const Norm> norm,
                                                     const Part& part, const SavedSlot& source,
-                                                    ActivationPolicy keeps, double factor) {
+                                                    ActivationPolicy keeps) {
     if (!norm) return std::make_unique<const StreamRows>(source);
     const Projection* const product = part.first_product();
     std::unique_ptr<const NormedRows> normed;
@@ -74,14 +77,14 @@ std::unique_ptr<const LayerInput> Block::make_input(std::shared_ptr<const Norm> 
         normed = std::make_unique<const NormedRows>(std::move(norm), slots_, source, keeps);
     if (layers_.empty() || !layers_.back().unadded) return normed;
     return std::make_unique<const SumNormed>(std::move(normed), *layers_.back().unadded,
-                                             layers_.back().stream, factor);
+                                             layers_.back().stream, layers_.back().factor);
 }
 
 void Block::add_layer(shard::UnitLayout& unit, const BlockSpec& spec,
                       const std::vector<Norms>& norms, const Fusions& fusions) {
     const size_t number = layers_.size();
     const LayerSpec& layer = spec.layers[number];
-    const double factor = spec.residual_multiplier;
+    const double factor = spec.residual_multiplier * layer.factor;
     const bool is_last = number + 1 == spec.layers.size();
     auto [mixer, feed_forward] = std::visit(PartMaker{unit, slots_, spec}, layer.part);
     RINGSHARD_CHECK(mixer || is_last, "a feed-forward is the last layer of a block");
@@ -91,9 +94,10 @@ void Block::add_layer(shard::UnitLayout& unit, const BlockSpec& spec,
 
     Placed placed{};
     placed.is_parallel = layer.is_parallel;
+    placed.factor = factor;
     placed.stream = number == 0 ? input_ : layers_.back().result;
     placed.source = layer.is_parallel ? layers_.back().source : placed.stream;
-    auto input = make_input(norms[number].before, part, placed.source, keeps, factor);
+    auto input = make_input(norms[number].before, part, placed.source, keeps);
     auto output = norms[number].behind ? std::make_unique<const NormedOutput>(
                                              part, norms[number].behind, slots_, keeps)
                                        : std::make_unique<const Output>(part);

@@ -50,6 +50,7 @@ private:
     struct Placed {
         std::unique_ptr<const Layer> layer;
         bool is_parallel;  // reads the rows that the layer before it reads
+        double factor;     // of its output
         SavedSlot source;  // those
         SavedSlot stream;  // the rows to which it adds
         SavedSlot result;
@@ -59,7 +60,7 @@ private:
                    const Fusions& fusions);
     std::unique_ptr<const LayerInput> make_input(std::shared_ptr<const Norm> norm, const Part& part,
                                                  const SavedSlot& source,
-                                                 config::ActivationPolicy keeps, double factor);
+                                                 config::ActivationPolicy keeps);
     // Returns true if the backward pass of the layers behind reads the result of this one.
     bool is_read(size_t layer) const { return layer + 1 < layers_.size(); }
 

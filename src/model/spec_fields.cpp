@@ -114,11 +114,12 @@ void add(Fields& fields, const AttentionSpec& attention) {
 }
 
 void add(Fields& fields, const std::string& of_mlp, const MlpSpec& mlp) {
-    const auto& [intermediate, is_fused, is_gated, has_bias, activation, has_xielu, gate, up,
-                 gate_up, down] = mlp;
+    const auto& [intermediate, is_fused, is_gated, has_bias, activation, has_xielu, gate_multiplier,
+                 gate, up, gate_up, down] = mlp;
     fields[of_mlp + "intermediate_size"] = text(intermediate);
     fields[of_mlp + "mlp_gate"] = text(is_gated);
     fields[of_mlp + "mlp_bias"] = text(has_bias);
+    if (gate_multiplier != 1) fields[of_mlp + "gate_multiplier"] = text(gate_multiplier);
     fields[of_mlp + "hidden_act"] = has_xielu ? "xielu" : text(activation);
 }
 
@@ -158,9 +159,15 @@ void add(Fields& fields, const DeltaNetSpec& net) {
 }
 
 void add(Fields& fields, const MambaSpec& mamba) {
-    fields["mamba"] =
-        format_text("{}, bias {}, convolution's bias {}, {} norm groups", text(mamba.sizes),
-                    mamba.has_bias, mamba.has_conv_bias, mamba.norm_groups);
+    const auto& [sizes, has_bias, has_out_bias, has_conv_bias, norm_groups, has_norm, multipliers] =
+        mamba;
+    fields["mamba"] = format_text("{}, bias {}, convolution's bias {}, {} norm groups", text(sizes),
+                                  has_bias, has_conv_bias, norm_groups);
+    if (has_out_bias != has_bias) fields["mamba_out_bias"] = text(has_out_bias);
+    if (!has_norm) fields["mamba_norm"] = "none";
+    if (multipliers != MambaSpec().multipliers)
+        fields["mamba_multipliers"] =
+            text(std::vector<double>(multipliers.begin(), multipliers.end()));
 }
 
 void add(Fields& fields, const ShortConvSpec& conv) {
@@ -185,7 +192,7 @@ Fields fields_of(const BlockSpec& block) {
         block;
     Fields fields;
     add(fields, "norm", norm);
-    for (const auto& [part, norms, is_parallel] : layers) {
+    for (const auto& [part, norms, is_parallel, factor] : layers) {
         const auto [field, name] = kind_of(part);
         const bool is_mixer = std::string_view(field) == "layer_type";
         std::string& kinds = fields[field];
@@ -194,6 +201,7 @@ Fields fields_of(const BlockSpec& block) {
         fields[is_mixer ? "attention_norms" : "mlp_norms"] =
             format_text("[{}] [{}]", norms.before, norms.behind);
         fields["parallel_residual"] = text(is_parallel);
+        if (factor != 1) fields[std::string(name) + "_factor"] = text(factor);
     }
     fields["residual_multiplier"] = text(residual_multiplier);
     return fields;

@@ -56,6 +56,8 @@ def tiny_config(model_type, **other):
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type in ("lfm2", "lfm2_moe"):
         given.update(layer_types=["conv", "full_attention", "conv", "conv"])
+    if model_type == "falcon_h1":
+        given.update(mamba_d_ssm=64)
     if model_type == "exaone_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type == "hunyuan_v1_moe":

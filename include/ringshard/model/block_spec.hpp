@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -79,9 +80,13 @@ struct DeltaNetSpec {
 // B and C. Tensors are those of "mamba".
 struct MambaSpec {
     attention::DeltaSizes sizes{};
-    bool has_bias = false;  // of the projections
+    bool has_bias = false;  // of the projection of the input
+    bool has_out_bias = false;
     bool has_conv_bias = false;
     int64_t norm_groups = 1;  // of columns, which the norm behind the state takes by themselves
+    bool has_norm = true;     // else the gates alone multiply what the state holds
+    // Of gates, values, keys, queries and lengths of steps, as they were projected.
+    std::array<double, 5> multipliers{1, 1, 1, 1, 1};
 };
 
 // A gated short convolution, between two projections: tensors of "conv". Of a state it has the rows
@@ -100,6 +105,7 @@ struct MlpSpec {
     bool has_bias = false;
     ops::Activation activation = ops::Activation::silu;
     bool has_xielu = false;  // in its place, without a gate: mlp.act_fn.alpha_p, .alpha_n
+    double gate_multiplier = 1;
     std::string gate = "mlp.gate_proj";
     std::string up = "mlp.up_proj";
     std::string gate_up = "mlp.gate_up_proj";  // where it is fused
@@ -177,6 +183,7 @@ struct LayerSpec {
     // It reads the rows that the layer before it reads, as the MLP beside an attention. Without a
     // norm of its own it has that layer's.
     bool is_parallel = false;
+    double factor = 1;  // beside that of all layers of the block
 };
 
 struct BlockSpec {

@@ -25,6 +25,7 @@ ModelSpec read_ernie4_5(ConfigReader& config);
 ModelSpec read_ernie4_5_moe(ConfigReader& config);
 ModelSpec read_exaone4(ConfigReader& config);
 ModelSpec read_exaone_moe(ConfigReader& config);
+ModelSpec read_falcon_h1(ConfigReader& config);
 ModelSpec read_flex_olmo(ConfigReader& config);
 ModelSpec read_gemma(ConfigReader& config);
 ModelSpec read_gemma2(ConfigReader& config);

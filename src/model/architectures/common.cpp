@@ -230,6 +230,24 @@ double read_cap(ConfigReader& config, const char* name, double usual) {
     return config.has(name) ? config.number_above_0(name) : 0;
 }
 
+std::vector<double> read_factors(ConfigReader& config, const char* name, size_t count) {
+    const json given = config.part(name);
+    const auto is_factor = [](const json& x) { return x.is_number() && x > 0; };
+    if (given.is_array() && given.size() == count && std::ranges::all_of(given, is_factor))
+        return given.get<std::vector<double>>();
+    if (!given.is_null())
+        config.complain(format_text("{} = {}: must be a list of {} numbers above 0", name,
+                                    shown(given.dump()), count));
+    return std::vector<double>(count, 1);
+}
+
+double read_factor_of_rows(ConfigReader& config, const char* name, const char* bias) {
+    const double factor = config.number_above_0(name, 1.0);
+    if (factor != 1 && config.boolean(bias, false))
+        config.complain(format_text("{} = {}: must be 1 beside {} = true", name, factor, bias));
+    return factor;
+}
+
 std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> usual) {
     if (!config.content().contains("sliding_window")) return usual;
     if (!config.has("sliding_window")) return std::nullopt;

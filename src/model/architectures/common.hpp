@@ -99,6 +99,10 @@ void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual);
 void refuse_flag(ConfigReader& config, const char* name);
 // Returns a cap of scores or logits: 0 where the field is null.
 double read_cap(ConfigReader& config, const char* name, double usual);
+// Returns so many numbers above 0, ones where the field is null.
+std::vector<double> read_factors(ConfigReader& config, const char* name, size_t count);
+// Returns the factor of rows that products read: that of the products as well, but not of biases.
+double read_factor_of_rows(ConfigReader& config, const char* name, const char* bias);
 
 // Returns sliding_window: `usual` where config.json has no such field, nothing where it is null.
 std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> usual);
@@ -110,8 +114,10 @@ std::vector<bool> read_state_layers(ConfigReader& config, const char* field, siz
                                     const std::string& state = "linear_attention");
 // The same by a list of the blocks that attend.
 std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, size_t num_blocks);
-// Reads the sizes and biases of Mamba layers.
-MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec);
+// Reads the sizes and biases of Mamba layers, of which `width` are the columns of values;
+// mamba_expand says so where it is nothing.
+MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec,
+                     std::optional<int64_t> width = {});
 // Reads blocks of gated short convolutions, and of attention whose heads are normed. intermediate:
 // the name of the size.
 ModelSpec read_short_convolutions(ConfigReader& config, const char* intermediate);

@@ -21,23 +21,22 @@ void check_step_limits(ConfigReader& config) {
 
 // In Mamba's terms: heads and head_dim are those of values; groups and the size of the state those
 // of B and C.
-MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec) {
+MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec, std::optional<int64_t> width) {
     const int64_t heads = config.whole_number_or("mamba_n_heads", widest, 128);
     const int64_t groups = config.whole_number_or("mamba_n_groups", widest, 1);
     const int64_t state = config.whole_number_or("mamba_d_state", widest, 256);
     const int64_t expand = config.whole_number_or("mamba_expand", widest / spec.width, 2);
-    const int64_t values = expand * spec.width;
+    const int64_t values = width.value_or(expand * spec.width);
+    const char* const product = width ? "mamba_d_ssm" : "mamba_expand * hidden_size";
     if (values % heads != 0 || heads % groups != 0)
-        config.complain(
-            format_text("mamba_n_heads = {}: must divide mamba_expand * hidden_size = {}, and be a "
-                        "multiple of mamba_n_groups = {}",
-                        heads, values, groups));
+        config.complain(format_text(
+            "mamba_n_heads = {}: must divide {} = {}, and be a multiple of mamba_n_groups = {}",
+            heads, product, values, groups));
     else if (const json head_dim = config.part("mamba_d_head");
              !head_dim.is_null() && head_dim != "auto" && head_dim != values / heads)
         config.complain(
-            format_text("mamba_d_head = {}: must be mamba_expand * hidden_size / mamba_n_heads = "
-                        "{}, or \"auto\"",
-                        shown(head_dim.dump()), values / heads));
+            format_text("mamba_d_head = {}: must be {} / mamba_n_heads = {}, or \"auto\"",
+                        shown(head_dim.dump()), product, values / heads));
     if (state > widest / groups) config.complain("mamba_d_state: is wider than any model");
     const int64_t taps = config.whole_number_or("mamba_d_conv", widest, 4);
     if (taps != attention::rows_before + 1)
@@ -46,8 +45,10 @@ MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec) {
     if (spec.blocks.front().mlp().activation != ops::Activation::silu)
         config.complain("hidden_act: must be \"silu\" in a model with Mamba layers");
     check_step_limits(config);
+    const bool has_bias = config.boolean("mamba_proj_bias", false);
     return {.sizes = {groups, heads, state, values / heads, ops::StateRule::additive},
-            .has_bias = config.boolean("mamba_proj_bias", false),
+            .has_bias = has_bias,
+            .has_out_bias = has_bias,
             .has_conv_bias = config.boolean("mamba_conv_bias", true),
             .norm_groups = groups};
 }

@@ -71,6 +71,7 @@ constexpr Architecture architectures[] = {
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", read_hunyuan_v1_moe},
     {"Lfm2ForCausalLM", "lfm2", read_lfm2},
     {"Lfm2MoeForCausalLM", "lfm2_moe", read_lfm2_moe},
+    {"FalconH1ForCausalLM", "falcon_h1", read_falcon_h1},
 };
 
 // Text models that transformers has as parts of others only.

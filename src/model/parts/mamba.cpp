@@ -2,6 +2,8 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
 
 namespace ringshard::model {
 
@@ -10,11 +12,11 @@ using shard::InitialValues;
 
 namespace {
 
-ProjectionSpec projection(const BlockSpec& block, const MambaSpec& mamba, const char* name,
-                          int64_t in, int64_t out) {
+ProjectionSpec projection(const BlockSpec& block, const char* name, int64_t in, int64_t out,
+                          bool has_bias) {
     return {.layers = {{name, out}},
             .in = in,
-            .has_bias = mamba.has_bias,
+            .has_bias = has_bias,
             .adapters = block.adapters,
             .joint = block.joint};
 }
@@ -31,6 +33,11 @@ std::optional<shard::ParameterId> conv_bias_of(shard::UnitLayout& unit, const Ma
                      .is_bias = true});
 }
 
+std::optional<shard::ParameterId> norm_of(shard::UnitLayout& unit, const MambaSpec& mamba) {
+    if (!mamba.has_norm) return std::nullopt;
+    return unit.add({{{"mamba.norm.weight", {mamba.sizes.values()}}}, InitialValues::ones});
+}
+
 at::Tensor gates(const at::Tensor& rows, const DeltaSizes& sizes) {
     return rows.narrow(1, 0, sizes.values());
 }
@@ -45,16 +52,18 @@ Mamba::Mamba(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block
     : StateMixer(saved, spec.sizes),
       epsilon_(block.norm.epsilon),
       norm_groups_(spec.norm_groups),
-      in_(unit, projection(block, spec, "mamba.in_proj", block.width,
-                           spec.sizes.values() + spec.sizes.columns())),
+      multipliers_(spec.multipliers),
+      in_(unit, projection(block, "mamba.in_proj", block.width,
+                           spec.sizes.values() + spec.sizes.columns(), spec.has_bias)),
       conv_(unit.add(
           {{{"mamba.conv1d.weight", {spec.sizes.convolved(), 1, attention::rows_before + 1}}}})),
       conv_bias_(conv_bias_of(unit, spec)),
       bias_(unit.add({{{"mamba.dt_bias", {spec.sizes.value_heads}}}, InitialValues::ones})),
       log_rate_(unit.add(of_heads("mamba.A_log", spec.sizes, InitialValues::log_of_places))),
-      norm_(unit.add({{{"mamba.norm.weight", {spec.sizes.values()}}}, InitialValues::ones})),
+      norm_(norm_of(unit, spec)),
       skip_(unit.add(of_heads("mamba.D", spec.sizes, InitialValues::ones))),
-      out_(unit, projection(block, spec, "mamba.out_proj", spec.sizes.values(), block.width)) {}
+      out_(unit, projection(block, "mamba.out_proj", spec.sizes.values(), block.width,
+                            spec.has_out_bias)) {}
 
 attention::DeltaWeights Mamba::weights_of(const shard::UnitTensors& weights) const {
     return {weights[conv_],
@@ -64,11 +73,12 @@ attention::DeltaWeights Mamba::weights_of(const shard::UnitTensors& weights) con
 }
 
 ops::NormOfGated Mamba::norm(const shard::UnitTensors& weights) const {
-    return {weights[norm_], epsilon_, norm_groups_};
+    return {weights[*norm_], epsilon_, norm_groups_};
 }
 
 void Mamba::project(const Pass& pass, const at::Tensor& x) const {
     path_.rows(pass.saved) = in_.forward(pass.context.projections, pass.weights, x);
+    scale(path_.rows(pass.saved));
 }
 
 void Mamba::mix(const Pass& pass) const {
@@ -76,24 +86,46 @@ void Mamba::mix(const Pass& pass) const {
 }
 
 at::Tensor Mamba::mixed(const Pass& pass) const {
-    return ops::norm_of_gated(path_.read(pass.saved), gates(path_.rows(pass.saved), path_.sizes()),
-                              norm(pass.weights));
+    const at::Tensor& read = path_.read(pass.saved);
+    const at::Tensor of_rows = gates(path_.rows(pass.saved), path_.sizes());
+    if (!norm_) return read * at::silu(of_rows);
+    return ops::norm_of_gated(read, of_rows, norm(pass.weights));
+}
+
+Mamba::GatedGradient Mamba::gated_backward(const BackwardPass& pass,
+                                           const at::Tensor& d_normed) const {
+    const at::Tensor& read = path_.read(pass.saved);
+    const at::Tensor of_rows = gates(path_.rows(pass.saved), path_.sizes());
+    if (!norm_) return {d_normed * at::silu(of_rows), at::silu_backward(d_normed * read, of_rows)};
+    at::Tensor d_gates = at::empty_like(read);
+    at::Tensor d_read = ops::norm_of_gated_backward(d_normed, read, of_rows, norm(pass.weights),
+                                                    d_gates, pass.gradients[*norm_]);
+    return {std::move(d_read), std::move(d_gates)};
+}
+
+void Mamba::scale(const at::Tensor& rows) const {
+    const DeltaSizes& sizes = path_.sizes();
+    const int64_t widths[] = {sizes.values(), sizes.values(), sizes.keys(), sizes.keys(),
+                              sizes.value_heads};
+    int64_t begin = 0;
+    for (size_t part = 0; part < multipliers_.size(); ++part) {
+        if (multipliers_[part] != 1) rows.narrow(1, begin, widths[part]).mul_(multipliers_[part]);
+        begin += widths[part];
+    }
 }
 
 at::Tensor Mamba::rows_gradient(const BackwardPass& pass, at::Tensor dy) const {
     const at::Tensor& rows = path_.rows(pass.saved);
-    const at::Tensor& read = path_.read(pass.saved);
     const at::Tensor d_normed =
         out_.backward(pass.context.projections, pass.weights, pass.gradients, dy, mixed(pass));
     dy.reset();
-    const at::Tensor d_gates = at::empty_like(read);
-    const at::Tensor d_read =
-        ops::norm_of_gated_backward(d_normed, read, gates(rows, path_.sizes()), norm(pass.weights),
-                                    d_gates, pass.gradients[norm_]);
+    const auto [d_read, d_gates] = gated_backward(pass, d_normed);
     const at::Tensor d_columns =
         path_.backward(pass, columns(rows, path_.sizes()), weights_of(pass.weights),
                        weights_of(pass.gradients), d_read);
-    return at::cat({d_gates, d_columns}, 1);
+    at::Tensor d_rows = at::cat({d_gates, d_columns}, 1);
+    scale(d_rows);
+    return d_rows;
 }
 
 void Mamba::backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const {

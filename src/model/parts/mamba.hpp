@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -29,15 +30,23 @@ private:
     attention::DeltaWeights weights_of(const shard::UnitTensors& weights) const;
     ops::NormOfGated norm(const shard::UnitTensors& weights) const;
     at::Tensor rows_gradient(const BackwardPass& pass, at::Tensor dy) const;
+    struct GatedGradient {
+        at::Tensor d_read;
+        at::Tensor d_gates;
+    };
+    GatedGradient gated_backward(const BackwardPass& pass, const at::Tensor& d_normed) const;
+    // Multiplies the parts of rows, or of their gradients, in place.
+    void scale(const at::Tensor& rows) const;
 
     double epsilon_;
     int64_t norm_groups_;
+    std::array<double, 5> multipliers_;
     Projection in_;
     shard::ParameterId conv_;
     std::optional<shard::ParameterId> conv_bias_;
     shard::ParameterId bias_;      // dt_bias
     shard::ParameterId log_rate_;  // A_log
-    shard::ParameterId norm_;
+    std::optional<shard::ParameterId> norm_;
     shard::ParameterId skip_;  // D
     Projection out_;
 };

@@ -29,6 +29,7 @@ Mlp::Mlp(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block, co
          const SavedSlot& product)
     : activation_(spec.activation),
       is_gated_(spec.is_gated),
+      gate_multiplier_(spec.gate_multiplier),
       intermediate_(static_cast<double>(spec.intermediate)),
       gate_up_projection_(unit, gate_up_of(block, spec)),
       down_(unit, {.layers = {{spec.down, block.width}},
@@ -60,6 +61,13 @@ void Mlp::activated_backward(const BackwardPass& pass, const at::Tensor& d_produ
         ops::activate_backward(activation_, is_gated_, d_product, inner, makes_product);
 }
 
+void Mlp::make_inner(const Pass& pass, const at::Tensor& x) const {
+    const at::Tensor gate_up =
+        gate_up_projection_.forward(pass.context.projections, pass.weights, x);
+    scale_gate(gate_up);
+    pass.saved[gate_up_] = gate_up;
+}
+
 at::Tensor Mlp::backward_inner(const BackwardPass& pass, const at::Tensor& dy) const {
     const ProjectionContext& context = pass.context.projections;
     const at::Tensor d_product = down_.backward_input(context, pass.weights, dy);
@@ -69,6 +77,7 @@ at::Tensor Mlp::backward_inner(const BackwardPass& pass, const at::Tensor& dy) c
     const at::Tensor& product = is_kept ? pass.saved[product_] : d_product;  // written over
     const at::Tensor& d_gate_up = gate_up;                                   // written over
     down_.add_gradients(context, pass.weights, pass.gradients, dy, product);
+    scale_gate(d_gate_up);
     return d_gate_up;
 }
 

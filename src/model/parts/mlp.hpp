@@ -25,10 +25,7 @@ public:
         return gate_up_.is_kept(policy);
     }
     bool has_inner(const Saved& saved) const override { return saved.has(gate_up_); }
-    void make_inner(const Pass& pass, const at::Tensor& x) const override {
-        pass.saved[gate_up_] =
-            gate_up_projection_.forward(pass.context.projections, pass.weights, x);
-    }
+    void make_inner(const Pass& pass, const at::Tensor& x) const override;
     // Returns down's result of what make_inner() has made.
     at::Tensor make_output(const Pass& pass) const {
         return output(pass, activated(pass.weights, pass.saved[gate_up_]));
@@ -62,9 +59,14 @@ private:
     void activated_backward(const BackwardPass& pass, const at::Tensor& d_product,
                             const at::Tensor& inner, bool makes_product) const;
     ops::XieluScalars scalars_of(const shard::UnitTensors& tensors) const;
+    // Multiplies the gate, or its gradient, in place.
+    void scale_gate(const at::Tensor& gate_up) const {
+        if (gate_multiplier_ != 1) gate_up.narrow(1, 0, gate_up.size(1) / 2).mul_(gate_multiplier_);
+    }
 
     ops::Activation activation_;
     bool is_gated_;
+    double gate_multiplier_;
     double intermediate_;
     Projection gate_up_projection_;
     Projection down_;
