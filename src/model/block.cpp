@@ -26,6 +26,8 @@ struct PartMaker {
     Made operator()(const AttentionSpec& spec) const {
         if (spec.latent)
             return {std::make_unique<const LatentAttention>(unit, slots, block, spec), nullptr};
+        if (spec.latent)
+            return {std::make_unique<const LatentAttention>(unit, slots, block, spec), nullptr};
         return {std::make_unique<const Attention>(unit, slots, block, spec), nullptr};
     }
     Made operator()(const DeltaNetSpec& spec) const {

@@ -18,9 +18,9 @@ namespace ringshard::model {
 namespace {
 
 // The model types that PEFT converts, as far as this program serves them.
-constexpr std::array<std::string_view, 10> converted_types{
-    "dots1",   "ernie4_5_moe", "exaone_moe", "flex_olmo",  "glm4_moe",
-    "mixtral", "olmoe",        "qwen3_moe",  "qwen3_next", "solar_open"};
+constexpr std::array<std::string_view, 13> converted_types{
+    "deepseek_v2",   "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "flex_olmo", "glm4_moe",
+    "glm4_moe_lite", "mixtral",     "olmoe", "qwen3_moe",    "qwen3_next", "solar_open"};
 
 // The names that PEFT converts; nullptr: none.
 const ExpertsSpec* converted_experts(const ModelSpec& spec) {

@@ -65,6 +65,7 @@ at::Tensor longrope_frequencies(const RopeSpec& rope, const at::Tensor& powers, 
 }  // namespace
 
 int64_t RopeSpec::rotated_width(int64_t head_dim) const {
+    if (rotated_elements > 0) return rotated_elements;
     return static_cast<int64_t>(static_cast<double>(head_dim) * rotated_part);
 }
 

@@ -63,8 +63,8 @@ void add(Fields& fields, const std::string& name, const NormForm& norm) {
 void add(Fields& fields, const RopeSpec& rope, size_t number) {
     const auto& [kind, theta, factor, original_positions, low_frequency_factor,
                  high_frequency_factor, fast_rotations, slow_rotations, rounds_dimensions,
-                 attention_scaling, rotated_part, is_interleaved, short_factors, long_factors] =
-        rope;
+                 attention_scaling, rotated_part, rotated_elements, is_interleaved, short_factors,
+                 long_factors] = rope;
     const std::string of_rope = number == 0 ? "rope_" : format_text("rope_{}_", number + 1);
     const auto put = [&](const char* name, const auto& value) {
         fields[of_rope + name] = text(value);
@@ -80,6 +80,7 @@ void add(Fields& fields, const RopeSpec& rope, size_t number) {
     put("truncate", rounds_dimensions);
     put("attention_factor", attention_scaling);
     put("partial_rotary_factor", rotated_part);
+    if (rotated_elements > 0) put("rotated_elements", rotated_elements);
     put("is_interleaved", is_interleaved);
     put("short_factor", short_factors);
     put("long_factor", long_factors);
@@ -96,12 +97,16 @@ std::string text(const attention::Mask& mask) {
 }
 
 void add(Fields& fields, const AttentionSpec& attention) {
-    const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, out, head_norm,
-                 norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated, has_sinks,
-                 scores] = attention;
+    const auto& [heads, latent, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, out,
+                 head_norm, norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated,
+                 has_sinks, scores] = attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
+    if (latent)
+        fields["latent"] = format_text(
+            "keys of {}, rank {}, of queries {}, {} rotate, values of {}", latent->key_dim,
+            latent->rank, latent->query_rank, latent->rotated, latent->value_dim);
     fields["qkv_is_fused_by_heads"] = text(is_fused_by_heads);
     fields["attention_bias"] = text(has_bias);
     fields["attention_out_bias"] = text(has_out_bias);
@@ -124,8 +129,8 @@ void add(Fields& fields, const std::string& of_mlp, const MlpSpec& mlp) {
 }
 
 void add(Fields& fields, const ops::RouterForm& routing) {
-    const auto& [is_sigmoid, normalises, least_sum, added_to_sum, scaling, groups, chosen_groups] =
-        routing;
+    const auto& [is_sigmoid, normalises, least_sum, added_to_sum, scaling, groups, chosen_groups,
+                 best_of_group] = routing;
     fields["scoring_func"] = is_sigmoid ? "sigmoid" : "softmax";
     fields["norm_topk_prob"] = text(normalises);
     fields["norm_topk_prob_least_sum"] = text(least_sum);
@@ -133,6 +138,7 @@ void add(Fields& fields, const ops::RouterForm& routing) {
     fields["routed_scaling_factor"] = text(scaling);
     fields["n_group"] = text(groups);
     fields["topk_group"] = text(chosen_groups);
+    if (best_of_group != 2) fields["best_of_group"] = text(best_of_group);
 }
 
 void add(Fields& fields, const ExpertsSpec& experts) {

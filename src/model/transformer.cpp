@@ -61,6 +61,30 @@ void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
                                                 spec.architecture)});
 }
 
+// Over a ring, other ranks make keys and values of a token's latent too: with the same factors, but
+// they do not know which tokens dropout or an adapter of several takes.
+void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
+    if (mesh.ring().size() == 1) return;
+    const std::string layer = "self_attn.kv_b_proj";
+    const auto refuse = [&](const char* setting, const char* cure) {
+        throw Error(
+            Failure{ExitCode::settings,
+                    format_text("{}: an adapter of {} ({}) over a ring: {}, or take sp_size "
+                                "in place of cp_size",
+                                setting, layer, spec.architecture, cure)});
+    };
+    for (const BlockSpec& block : spec.blocks) {
+        if (const auto* const attends = block.find<AttentionSpec>(); !attends || !attends->latent)
+            continue;
+        if (const auto adapter = block.adapters.find(layer);
+            adapter != block.adapters.end() && adapter->second.dropout > 0)
+            refuse("lora_dropout", "set it to 0");
+        for (const JointAdapter& joint : block.joint)
+            if (joint.layers.contains(layer))
+                refuse("adapters", "leave this layer out of lora_target_modules");
+    }
+}
+
 // Returns true if some table of embeddings is trained.
 bool trains_table(const ModelParts& parts) {
     const auto trains = [&](shard::ParameterId table) {
@@ -123,6 +147,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       routers_(std::make_unique<RouterSums>(spec_, mesh.world(), mesh.device())),
       experts_(mesh.shape().experts > 1 ? &mesh.experts() : nullptr) {
     check_plan(spec_, options.planned_device);
+    check_latents(spec_, mesh);
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");

@@ -26,7 +26,7 @@ namespace {
 at::Tensor scores_in_groups(const at::Tensor& scores, const RouterForm& form) {
     const at::Tensor by_group =
         scores.view({scores.size(0), form.groups, scores.size(1) / form.groups});
-    const at::Tensor of_groups = std::get<0>(at::topk(by_group, 2)).sum(-1);
+    const at::Tensor of_groups = std::get<0>(at::topk(by_group, form.best_of_group)).sum(-1);
     const at::Tensor chosen = std::get<1>(at::topk(of_groups, form.chosen_groups, 1, true, false));
     const at::Tensor is_left_out = at::ones_like(of_groups, at::kBool).scatter_(1, chosen, 0);
     return by_group.masked_fill(is_left_out.unsqueeze(-1), -std::numeric_limits<double>::infinity())

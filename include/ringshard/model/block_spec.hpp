@@ -40,9 +40,22 @@ struct LayerNorms {
 // all heads together.
 enum class HeadNormKind { none, each_head, all_heads };
 
+// Keys and values of all heads are products of one latent of a token; the elements of a key that
+// rotate, its last ones, are the same in all heads. Queries may come from a latent of their own.
+// Both latents are normed.
+struct LatentSpec {
+    int64_t key_dim = 0;  // of queries and keys; heads of the attention may be wider
+    int64_t rank = 0;
+    int64_t query_rank = 0;  // 0: queries are one product
+    int64_t rotated = 0;     // elements of a head
+    int64_t value_dim = 0;
+    NormForm norm{};
+};
+
 struct AttentionSpec {
     attention::HeadCounts heads{};
-    bool is_fused = false;  // queries, keys and values are one tensor, `qkv`
+    std::optional<LatentSpec> latent{};  // beside as many key heads as query heads
+    bool is_fused = false;               // queries, keys and values are one tensor, `qkv`
     // Its rows are, for each key head: its query heads, the key head, the value head.
     bool is_fused_by_heads = false;
     std::string qkv = "self_attn.qkv_proj";

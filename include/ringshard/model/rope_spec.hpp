@@ -23,6 +23,7 @@ struct RopeSpec {
     bool rounds_dimensions = true;        // truncate
     double attention_scaling = 1.0;       // of cosines and sines
     double rotated_part = 1.0;            // of a head, from its first element on
+    int64_t rotated_elements = 0;         // in its place; 0: they are that part
     bool is_interleaved = false;          // neighbours are a pair, not elements of the two halves
     std::vector<double> short_factors{};  // of longrope, for each frequency
     std::vector<double> long_factors{};

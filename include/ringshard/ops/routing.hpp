@@ -16,9 +16,10 @@ struct RouterForm {
     double added_to_sum = 0;
     double scaling = 1;  // of the weights
     // The experts lie in groups of equal size. A token chooses among those of some groups: of the
-    // groups whose two best experts have the largest sums.
+    // groups whose best experts, so many of each, have the largest sums.
     int64_t groups = 1;
     int64_t chosen_groups = 1;
+    int64_t best_of_group = 2;
 };
 
 // Returns the softmax of all logits [t, e], or the sigmoid of each, in fp32.

@@ -85,12 +85,16 @@ struct GroupedDefaults {
     double scaling = 1.0;
     const char* count_name = "n_routed_experts";
     const char* shared_name = "n_shared_experts";
+    int64_t groups = 1;
+    int64_t chosen_groups = 1;
 };
 ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
                                  const GroupedDefaults& defaults);
 // Returns the number of first blocks with an MLP in place of experts.
 int64_t read_first_dense(ConfigReader& config, int64_t usual,
                          const char* name = "first_k_dense_replace");
+// The same by mlp_layer_types, where it is there: all blocks from that number on have experts.
+int64_t read_first_sparse(ConfigReader& config, size_t num_blocks);
 void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense);
 
 // Gives every projection of the blocks a bias where use_bias says so.

@@ -1,6 +1,3 @@
-#include <algorithm>
-
-#include "ringshard/base/shown.hpp"
 #include "windows.hpp"
 
 namespace ringshard::model {
@@ -20,26 +17,6 @@ ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_to
     set_windows(config, spec, windows, window);
     if (window) rotate_windows_alone(spec);
     return spec;
-}
-
-// Returns the number of the first block with experts: all blocks from there on have them.
-int64_t read_first_sparse(ConfigReader& config, size_t num_blocks) {
-    if (!config.has("mlp_layer_types")) return read_first_dense(config, 1);
-    const nlohmann::json types = config.part("mlp_layer_types");
-    std::vector<std::string> names;
-    for (const nlohmann::json& type : types)
-        names.push_back(type.is_string() ? type.get<std::string>() : type.dump());
-    const auto first =
-        std::ranges::find_if(names, [](const auto& name) { return name != "dense"; });
-    const bool is_served =
-        types.is_array() && names.size() == num_blocks &&
-        std::all_of(first, names.end(), [](const auto& name) { return name == "sparse"; });
-    if (!is_served)
-        config.complain(format_text(
-            "mlp_layer_types = {}: must name \"dense\" for the first layers and \"sparse\" for "
-            "the others, {} in all",
-            shown(types.dump()), num_blocks));
-    return first - names.begin();
 }
 
 }  // namespace

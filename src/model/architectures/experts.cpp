@@ -39,9 +39,10 @@ double read_aux_loss(ConfigReader& config, double usual) {
 }
 
 // The groups of experts among which a token chooses.
-void read_groups(ConfigReader& config, const char* count_name, ExpertsSpec& experts) {
-    const int64_t groups = config.whole_number_or("n_group", widest, 1);
-    const int64_t chosen = config.whole_number_or("topk_group", widest, 1);
+void read_groups(ConfigReader& config, const GroupedDefaults& defaults, ExpertsSpec& experts) {
+    const char* const count_name = defaults.count_name;
+    const int64_t groups = config.whole_number_or("n_group", widest, defaults.groups);
+    const int64_t chosen = config.whole_number_or("topk_group", widest, defaults.chosen_groups);
     experts.routing.groups = groups;
     experts.routing.chosen_groups = chosen;
     if (experts.count % groups != 0 || experts.count / groups < 2)
@@ -122,7 +123,7 @@ ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
     experts.routing.scaling = config.number_above_0("routed_scaling_factor", defaults.scaling);
     experts.routes_in_fp32 = true;
     experts.correction = "mlp.gate.e_score_correction_bias";
-    read_groups(config, defaults.count_name, experts);
+    read_groups(config, defaults, experts);
     const int64_t shared = read_number(config, defaults.shared_name, most_blocks, defaults.shared);
     experts.shared = MlpSpec{.intermediate = experts.intermediate * shared,
                              .activation = experts.activation,
@@ -136,6 +137,25 @@ int64_t read_first_dense(ConfigReader& config, int64_t usual, const char* name) 
     const bool is_none = config.has(name) && config.part(name) == 0;
     if (is_none || (usual == 0 && !config.has(name))) return 0;
     return config.whole_number_or(name, most_blocks, usual);
+}
+
+int64_t read_first_sparse(ConfigReader& config, size_t num_blocks) {
+    if (!config.has("mlp_layer_types")) return read_first_dense(config, 1);
+    const nlohmann::json types = config.part("mlp_layer_types");
+    std::vector<std::string> names;
+    for (const nlohmann::json& type : types)
+        names.push_back(type.is_string() ? type.get<std::string>() : type.dump());
+    const auto first =
+        std::ranges::find_if(names, [](const auto& name) { return name != "dense"; });
+    const bool is_served =
+        types.is_array() && names.size() == num_blocks &&
+        std::all_of(first, names.end(), [](const auto& name) { return name == "sparse"; });
+    if (!is_served)
+        config.complain(format_text(
+            "mlp_layer_types = {}: must name \"dense\" for the first layers and \"sparse\" for "
+            "the others, {} in all",
+            shown(types.dump()), num_blocks));
+    return first - names.begin();
 }
 
 void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense) {

@@ -72,6 +72,9 @@ constexpr Architecture architectures[] = {
     {"Lfm2ForCausalLM", "lfm2", read_lfm2},
     {"Lfm2MoeForCausalLM", "lfm2_moe", read_lfm2_moe},
     {"FalconH1ForCausalLM", "falcon_h1", read_falcon_h1},
+    {"DeepseekV2ForCausalLM", "deepseek_v2", read_deepseek_v2},
+    {"DeepseekV3ForCausalLM", "deepseek_v3", read_deepseek_v3},
+    {"Glm4MoeLiteForCausalLM", "glm4_moe_lite", read_glm4_moe_lite},
 };
 
 // Text models that transformers has as parts of others only.

@@ -18,6 +18,8 @@ YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 DELTA = {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
          "rope_parameters": rope(partial_rotary_factor=0.25)}
 
+LATENT = {"kv_lora_rank": 12, "q_lora_rank": 20, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 12}
+
 MAMBA = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 8, "mamba_d_head": 16, "mamba_chunk_size": 16}
 
 LLAMA3 = rope(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
@@ -168,6 +170,17 @@ CONFIGS = {
                        ssm_multipliers=[0.9, 1.1, 0.8, 1.2, 0.7]),
     "falcon_h1-norms": sizes(model_type="falcon_h1", rope_parameters=rope(), mamba_d_ssm=None, **MAMBA, mamba_rms_norm=True,
                              mamba_norm_before_gate=False, projectors_bias=True, mamba_proj_bias=True, attention_bias=True, mlp_bias=True),
+    "deepseek_v2": sizes(model_type="deepseek_v2", num_key_value_heads=4, rope_parameters={**YARN, "mscale": 0.7, "mscale_all_dim": 0.7},
+                         num_hidden_layers=3, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=2,
+                         topk_method="group_limited_greedy", moe_intermediate_size=16, n_shared_experts=2, routed_scaling_factor=1.7, **LATENT),
+    "deepseek_v2-lite": sizes(model_type="deepseek_v2", num_key_value_heads=4, rope_parameters=rope(), first_k_dense_replace=2,
+                              num_experts_per_tok=2, **{**LATENT, "q_lora_rank": None}),
+    "deepseek_v3": sizes(model_type="deepseek_v3", num_key_value_heads=4, rope_parameters={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0},
+                         first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=2,
+                         moe_intermediate_size=16, n_shared_experts=1, routed_scaling_factor=1.7, attention_bias=True, **LATENT),
+    "glm4_moe_lite": sizes(model_type="glm4_moe_lite", num_key_value_heads=4, rope_parameters=rope(), mlp_layer_types=["dense", "sparse"],
+                           n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=1,
+                           **{**LATENT, "v_head_dim": 20}),
     "mixtral": sizes(model_type="mixtral", rope_parameters=rope(1000000.0), num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
                      router_aux_loss_coef=0.02),
     "olmoe": sizes(model_type="olmoe", rope_parameters=rope(), num_experts=16, num_experts_per_tok=4, router_aux_loss_coef=0.01),

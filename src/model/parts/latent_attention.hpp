@@ -1,0 +1,84 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "mixer.hpp"
+#include "norm.hpp"
+#include "ringshard/attention/sequence_latents.hpp"
+#include "ringshard/model/block_spec.hpp"
+
+namespace ringshard::model {
+
+// Causal attention within documents to keys and values that are made of one latent of each token.
+// Of a head the last elements rotate; those of the keys are a part of the latent as it is kept.
+class LatentAttention : public Mixer {
+public:
+    LatentAttention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
+                    const AttentionSpec& spec);
+
+    const Projection* first_product() const override { return nullptr; }
+    const Projection* last_product() const override { return &out_; }
+    std::vector<const Projection*> projections() const override;
+
+    bool is_projected(const Saved& saved) const override { return saved.has(queries_); }
+    // Makes queries and latents of x [t, w]: normed, turned to their positions.
+    void project(const Pass& pass, const at::Tensor& x) const override;
+    void mix(const Pass& pass) const override;
+    at::Tensor mixed(const Pass& pass) const override { return pass.saved[seen_]; }
+    void backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const override;
+
+    void add_costs(StageCosts& costs, bool makes_output_again) const override;
+    bool is_projected_again(config::ActivationPolicy policy) const override {
+        return !queries_.is_kept(policy);
+    }
+    void make_cache(LayerCache& cache, int64_t capacity, int64_t texts,
+                    const at::TensorOptions& options) const override;
+    std::set<std::string> operators(const BlockContext& context, at::ScalarType type,
+                                    at::Device device) const override;
+    bool can_be_recorded(const BlockContext& context) const override;
+
+private:
+    // Queries that come from a latent of their own.
+    struct QueryLatent {
+        QueryLatent(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
+                    const AttentionSpec& spec);
+        Norm norm;
+        Projection out;
+        SavedSlot rows;  // [t, query rank]
+        SavedSlot inverse_rms;
+    };
+
+    attention::SequenceLatents engine(const BlockContext& context) const;
+    attention::LatentExpansion expansion(const Pass& pass) const;
+    attention::LatentExpansion expansion(const BackwardPass& pass) const;
+    at::Tensor expand(const Pass& pass, const at::Tensor& latents) const;
+    at::Tensor expand_backward(const BackwardPass& pass, const at::Tensor& d_rows,
+                               const at::Tensor& latents) const;
+    // Turns the last elements of heads of rows, in place.
+    void rotate(const BlockContext& context, const at::Tensor& rows, int64_t heads,
+                ops::Turn turn) const;
+    // Turn the gradients of queries and latents into those of the rows as they were projected.
+    at::Tensor queries_backward(const BackwardPass& pass, const at::Tensor& d_queries) const;
+    at::Tensor latents_backward(const BackwardPass& pass, const at::Tensor& d_latents) const;
+
+    LatentSpec spec_;
+    attention::LatentSizes sizes_;
+    attention::Mask mask_;
+    std::optional<size_t> rope_;
+    ops::ScoreForm scores_;
+    Projection query_in_;
+    std::optional<QueryLatent> query_latent_;
+    Projection latent_in_;
+    Norm latent_norm_;
+    Projection expand_;
+    Projection out_;
+    SavedSlot latent_rows_;  // [t, rank + rotated], as they were projected
+    SavedSlot latent_inverse_rms_;
+    SavedSlot queries_;  // [t, h key_dim]
+    SavedSlot latents_;  // [t, rank + rotated]
+    SavedSlot seen_;     // [t, h value_dim], the attention's result
+    SavedSlot lse_;
+};
+
+}  // namespace ringshard::model
