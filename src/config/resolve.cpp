@@ -37,6 +37,14 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
     if (result.settings.values.training.optim == Optimizer::lion &&
         result.settings.given.contains("adam_epsilon"))
         result.notes.push_back("adam_epsilon: not used, since Lion divides by nothing");
+    const LoggingSettings& logging = result.settings.values.logging;
+    const auto writes = [&](const char* place) {
+        return std::ranges::find(logging.report_to, place) != logging.report_to.end();
+    };
+    if (!logging.logging_dir.empty() && !writes("tensorboard") && !writes("all"))
+        result.notes.push_back(
+            "logging_dir: not needed, it is the folder of TensorBoard's files, which report_to "
+            "tensorboard writes");
     return result;
 }
 

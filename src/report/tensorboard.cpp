@@ -116,8 +116,8 @@ private:
 }  // namespace
 
 Expected<std::unique_ptr<Tracker>> open_tensorboard(const TrackedRun& run) {
-    auto file = TensorBoardFile::create(run.output_dir / "tensorboard", run.host, run.attempt_began,
-                                        run.first_step);
+    auto file =
+        TensorBoardFile::create(run.tensorboard_dir, run.host, run.attempt_began, run.first_step);
     if (!file) return file.failure();
     return std::unique_ptr<Tracker>(std::make_unique<TensorBoard>(std::move(file).value()));
 }

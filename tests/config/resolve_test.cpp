@@ -344,6 +344,9 @@ BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
     BOOST_TEST(says(problem({"--report_to", "tensorbord"}), "did you mean tensorboard?"));
     BOOST_TEST(number(problem({"--report_to", "wandb,my_own"}).code) == 78);
     BOOST_TEST(values({"--report_to", "comet_ml", "tensorboard"}).logging.report_to.size() == 1U);
+    BOOST_TEST(has_note(resolve({"--logging_dir", "a"}), "logging_dir: not needed"));
+    BOOST_TEST(!has_note(resolve({"--logging_dir", "a", "--report_to", "tensorboard"}),
+                         "logging_dir: not needed"));
     BOOST_TEST(has_note(resolve({"--torch_compile"}), "there is no graph to compile"));
     BOOST_TEST(values({"--push_to_hub", "--hub_model_id", "ann/m"}).checkpoint.hub_model_id ==
                "ann/m");

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -142,11 +143,13 @@ class RunFiles(TrainerTest):
 
     def test_tensorboard(self):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-        flags = [*EVALUATED, "--report_to", "tensorboard", "--save_steps", "4", "--full_determinism"]
+        flags = [*EVALUATED, "--report_to", "tensorboard", "--save_steps", "4", "--full_determinism",
+                 "--logging_dir", os.path.join(self.folder.name, "events")]
         self.expect(self.train(*flags), 0)
         shutil.rmtree(os.path.join(self.output, "checkpoint-8"))
         self.expect(self.train(*flags), 0, "resuming from")  # whose points of steps 5 to 8 count
-        shown = EventAccumulator(os.path.join(self.output, "tensorboard"))
+        self.assertFalse(os.path.exists(os.path.join(self.output, "tensorboard")))
+        shown = EventAccumulator(os.path.join(self.folder.name, "events"))
         shown.Reload()
         for tag, key in (("train/loss", "loss"), ("eval/loss", "eval_loss"), ("train/learning_rate", "learning_rate")):
             points = [(point.step, point.value) for point in shown.Scalars(tag)]

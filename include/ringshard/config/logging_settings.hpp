@@ -21,6 +21,7 @@ struct LoggingSettings {
     double logging_steps = 10;  // below 1: a fraction of all steps
     bool logging_first_step = false;
     std::vector<std::string> report_to;
+    std::string logging_dir;              // of TensorBoard's files; empty: output_dir/tensorboard
     std::string project = "huggingface";  // of the trackers
     bool disable_tqdm = false;
     std::string profile_steps;  // "10-12"

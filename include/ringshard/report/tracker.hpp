@@ -17,6 +17,7 @@ namespace ringshard::report {
 // A run as trackers know it. All attempts of a run are one run to them.
 struct TrackedRun {
     std::filesystem::path output_dir;
+    std::filesystem::path tensorboard_dir;
     std::string id;  // 32 hexadecimal digits
     std::string project;
     std::string name;

@@ -79,7 +79,6 @@ constexpr ForeignKey ms_swift_list[] = {
     {"create_checkpoint_symlink", idle, "the file latest names the newest checkpoint"},
     {"use_logits_to_keep", idle, "logits are computed in tiles"},
     {"use_flash_ckpt", idle, "checkpoints are written while training goes on"},
-    {"logging_dir", idle, "TensorBoard files are in output_dir"},
     {"max_new_tokens", idle, "it concerns generation"},
     {"temperature", idle, "it concerns generation"},
 };

@@ -22,6 +22,8 @@ void add_logging_options(OptionTable& table) {
                      "no files of this tracker are written; metrics are in "
                      "output_dir/metrics.jsonl, and in further formats with report_to tensorboard, "
                      "wandb, mlflow or trackio");
+    group.serve("logging_dir", &LoggingSettings::logging_dir,
+                "Folder for TensorBoard's files; default: tensorboard in output_dir.");
     group.serve("project", &LoggingSettings::project,
                 "Project or experiment of the trackers; where none is given, WANDB_PROJECT, "
                 "MLFLOW_EXPERIMENT_NAME or TRACKIO_PROJECT may name it.");
@@ -52,8 +54,7 @@ void add_logging_options(OptionTable& table) {
     group.accept_all({{"logging_nan_inf_filter", Shape::boolean},
                       {"include_num_input_tokens_seen", Shape::word},
                       {"include_tokens_per_second", Shape::boolean},
-                      {"skip_memory_metrics", Shape::boolean},
-                      {"logging_dir", Shape::word}},
+                      {"skip_memory_metrics", Shape::boolean}},
                      always);
     const std::string one_voice = "rank 0 speaks; the others only when they fail";
     group.accept_all({{"log_level", Shape::word},

@@ -54,6 +54,8 @@ report::TrackedRun tracked_run(const CommandContext& context, int64_t step) {
     report::TrackedRun run;
     if (!context.world.is_root() || !has_trackers) return run;
     run.output_dir = config.run.output_dir;
+    const std::filesystem::path logging_dir = config.logging.logging_dir;
+    run.tensorboard_dir = logging_dir.empty() ? run.output_dir / "tensorboard" : logging_dir;
     run.project = find_project(context);
     run.name = config.run.run_name.empty() ? config.run.output_dir : config.run.run_name;
     run.attempt_began = seconds_since_1970();
