@@ -105,6 +105,15 @@ comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters
     return found.front() == 1;
 }
 
+std::vector<EvaluationNumbers> Evaluations::predict() const {
+    std::vector<EvaluationNumbers> all;
+    for (size_t set = 0; set < parts_.evaluators.size(); ++set) {
+        EvaluationNumbers& numbers = all.emplace_back(evaluate(parts_.evaluators[set]));
+        if (set < names_.size()) numbers.set = names_[set];
+    }
+    return all;
+}
+
 comm::Agreed<bool> Evaluations::run(Log& log) {
     const checkpoint::Progress& progress = parts_.trainer.progress();
     std::vector<int64_t> found{0, 0};

@@ -34,6 +34,9 @@ public:
     comm::Agreed<bool> run_adapters(const std::vector<size_t>& adapters, Log& log,
                                     AdapterLogs& logs);
 
+    // Evaluates the model by each evaluation set, without a line. Collective over the world.
+    std::vector<EvaluationNumbers> predict() const;
+
     bool stops_early() const { return stops_early_; }
     // The best evaluation of a model, or of an adapter, so far, and its early stopping. On rank 0.
     struct Standing {

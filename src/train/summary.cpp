@@ -65,6 +65,29 @@ std::string RunTotals::summary(int64_t step, int64_t peak_memory_bytes, const Be
     return out.str();
 }
 
+std::string predict_results(const std::vector<EvaluationNumbers>& all) {
+    nlohmann::ordered_json results = nlohmann::ordered_json::object();
+    for (const EvaluationNumbers& numbers : all) {
+        const std::string prefix =
+            numbers.set.empty() ? "predict_" : format_text("predict_{}_", numbers.set);
+        results[prefix + "loss"] = numbers.loss;
+        results[prefix + "entropy"] = numbers.entropy;
+        results[prefix + "mean_token_accuracy"] = numbers.accuracy;
+        results[prefix + "samples"] = numbers.rows;
+        results[prefix + "runtime"] = numbers.seconds;
+    }
+    return results.dump(4) + "\n";
+}
+
+std::string joined_losses(const std::vector<EvaluationNumbers>& all) {
+    std::vector<std::string> losses;
+    for (const EvaluationNumbers& numbers : all)
+        losses.push_back(numbers.set.empty()
+                             ? shortest(numbers.loss)
+                             : format_text("{} ({})", shortest(numbers.loss), numbers.set));
+    return join(losses, ", ");
+}
+
 std::string sample_text(const TextSample& sample) {
     constexpr size_t shown = 80;
     const auto quoted = [](const std::string& text) {  // a cut may fall inside a character

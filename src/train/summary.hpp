@@ -40,6 +40,11 @@ struct RunTotals {
 std::string upload_command(const config::CheckpointSettings& settings,
                            const std::filesystem::path& folder);
 
+// Returns the content of predict_results.json: the numbers of each evaluation set.
+std::string predict_results(const std::vector<EvaluationNumbers>& all);
+// Returns the losses of all sets, for a message.
+std::string joined_losses(const std::vector<EvaluationNumbers>& all);
+
 // "eval at step 10: loss 4.7217 ..."
 std::string evaluation_text(int64_t step, const EvaluationNumbers& numbers);
 

@@ -57,6 +57,7 @@ public:
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
+    MaybeFailure predict();
     void end_hooks(const comm::Agreed<Ending>& ending);
 
 private:
@@ -337,6 +338,19 @@ std::string Run::result() const {
                        parts_.store.output_dir().string());
 }
 
+// Writes the numbers of the result, which may be another than that of the last step.
+MaybeFailure Run::predict() {
+    const std::vector<EvaluationNumbers> numbers = evaluations_.predict();
+    const auto file = parts_.store.output_dir() / "predict_results.json";
+    std::optional<Failure> failure;
+    if (parts_.world.is_root()) failure = write_file_atomically(file, predict_results(numbers));
+    if (const auto agreed = comm::first_failure(parts_.world, failure)) return agreed;
+    log_.say(format_text("do_predict: the result has {} {}, see {}",
+                         numbers.size() == 1 ? "a loss of" : "losses of", joined_losses(numbers),
+                         file.string()));
+    return std::nullopt;
+}
+
 MaybeFailure Run::end() {
     parts_.world.flight_recorder().set_activity("ending the run");
     log_.take_maxima(memory());
@@ -344,6 +358,8 @@ MaybeFailure Run::end() {
     if (parts_.config.evaluation.load_best_model_at_end && !is_joint())
         if (const auto failure = load_best(evaluations_.of_model().best, step(), parts_, log_))
             return failure;
+    if (parts_.config.evaluation.do_predict)
+        if (const auto failure = predict()) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
     if (parts_.trainer.num_adapters() == 0) {
         parts_.world.flight_recorder().set_activity("writing the model");

@@ -286,6 +286,12 @@ BOOST_AUTO_TEST_CASE(a_command_in_a_script) {
 MODEL=Qwen/Qwen2.5-7B
 CUDA_VISIBLE_DEVICES=0 \
 swift sft \
+BOOST_AUTO_TEST_CASE(an_evaluation_at_the_end) {
+    const std::string start = "model_name_or_path: m\nstage: sft\ndataset: d\ndo_predict: true\n";
+    BOOST_TEST(of_recipe("p.yaml", start + "do_train: true\n").evaluation.do_predict);
+    BOOST_TEST(refuses("p.yaml", start, "the file trains nothing"));
+}
+
     --model $MODEL \
     --tuner_type lora \
     --dataset 'AI/alpaca-zh#500' \

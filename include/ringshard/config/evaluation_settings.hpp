@@ -13,6 +13,7 @@ struct EvaluationSettings {
     std::optional<double> eval_steps;  // unset: logging_steps; below 1: a fraction of all steps
     double eval_delay = 0;
     bool eval_on_start = false;
+    bool do_predict = false;  // once more at the end
     int64_t per_device_eval_batch_size = 8;
     bool load_best_model_at_end = false;
     std::string metric_for_best_model;

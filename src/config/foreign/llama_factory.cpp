@@ -90,6 +90,14 @@ void translate_llama_factory(ForeignImport& import) {
         import.set_default("packing", "true");
     if (stage == "pt") import.set_default("packing_strategy", "wrapped");
     read_factory_precision(import);
+    if (import.is_on("do_predict")) {
+        if (import.is_on("do_train"))
+            import.set("do_predict", "do_predict", std::string("true"));
+        else
+            import.refuse("do_predict",
+                          "without do_train the file trains nothing; trainer score has the losses "
+                          "of rows");
+    }
     if (import.is_on("packing") && !import.is_on("neat_packing") && stage != "pt")
         import.note("packing", "documents of a packed row stay apart, as with neat_packing");
     if (import.is_on("use_kt"))

@@ -17,7 +17,7 @@ constexpr ForeignKey llama_factory_list[] = {
     {"finetuning_type", read},
     {"do_train", idle, "training is what this command does"},
     {"do_eval", idle, "eval_strategy says it"},
-    {"do_predict", refused, "this program trains and evaluates"},
+    {"do_predict", read},
     {"predict_with_generate", refused, "eval_prompts generates texts at every evaluation"},
     {"trust_remote_code", idle, reasons::model_code},
     {"use_fast_tokenizer", idle, reasons::tokenizer},

@@ -17,6 +17,9 @@ void add_evaluation_options(OptionTable& table) {
         .at_least(0);
     group.serve("eval_on_start", &EvaluationSettings::eval_on_start,
                 "Evaluate before the first step.");
+    group.serve("do_predict", &EvaluationSettings::do_predict,
+                "Evaluate the result once more at the end, and write its numbers to "
+                "predict_results.json.");
     group
         .serve("per_device_eval_batch_size", &EvaluationSettings::per_device_eval_batch_size,
                "Rows per data rank and evaluation batch.")

@@ -16,7 +16,8 @@ namespace {
 
 bool is_evaluated(const config::Config& config) {
     return config.evaluation.eval_strategy != config::Interval::no ||
-           config.evaluation.eval_on_start || !config.data.eval_dataset_name.empty();
+           config.evaluation.eval_on_start || config.evaluation.do_predict ||
+           !config.data.eval_dataset_name.empty();
 }
 
 void report(const char* what, const data::Prepared& prepared, const data::RowSettings& settings) {

@@ -107,7 +107,7 @@ namespace {
 
 bool evaluates(const config::Config& config) {
     return config.evaluation.eval_strategy != config::Interval::no ||
-           config.evaluation.eval_on_start;
+           config.evaluation.eval_on_start || config.evaluation.do_predict;
 }
 
 // The rows of each of the adapters that train together. Collective over the world.
