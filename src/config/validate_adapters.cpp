@@ -36,6 +36,10 @@ void check_joint_adapters(RuleReport& report) {
     refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
            "each adapter that trains beside others goes on from one of its own; leave it out, and "
            "give adapter_name_or_path in the file of adapters");
+    refuse(config.training.auto_find_batch_size, "auto_find_batch_size",
+           "each adapter has rows and batches of its own; leave it out");
+    refuse(config.evaluation.do_predict, "do_predict",
+           "each adapter is evaluated on rows of its own, at its own last step; leave it out");
     refuse(config.training.cuda_graphs, "cuda_graphs",
            "the tokens of each adapter differ from step to step; leave it out");
     refuse(config.training.has_fp8() && config.training.fp8_recipe != Fp8Recipe::rowwise,

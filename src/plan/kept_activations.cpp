@@ -73,8 +73,7 @@ private:
 
     // Bytes that are left; below 0 where it does not fit.
     double left_with(const Runs& runs) {
-        constexpr double share = 0.9;
-        return share * device_.memory_bytes -
+        return usable_share * device_.memory_bytes -
                static_cast<double>(held_bytes(plan_of(runs), device_));
     }
     bool fits(const Runs& runs) { return left_with(runs) >= 0; }

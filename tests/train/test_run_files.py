@@ -158,6 +158,48 @@ class RunFiles(TrainerTest):
             for point, line in zip(points, lines):
                 self.assertAlmostEqual(point[1], line[1], delta=1e-6 * abs(line[1]))
 
+    def found_batch(self, memory, *flags, batch=4):
+        """The rows of a micro-batch that auto_find_batch_size chooses, the losses, and the line that says it."""
+        result = self.train(*COMMON, "--logging_steps", "1", "--max_steps", "2", "--per_device_train_batch_size", str(batch),
+                            "--gradient_accumulation_steps", "3", "--auto_find_batch_size", "--save_steps", "1", *flags,
+                            RINGSHARD_TEST_DEVICE_MEMORY=str(memory))
+        self.expect(result, 0, "done: step 2")
+        line, = [line for line in result.stderr.splitlines() if line.startswith("auto_find_batch_size: ")]
+        settings = self.read("run.json")["settings"]
+        rows, accumulated = (settings[name]["value"] for name in ("per_device_train_batch_size", "gradient_accumulation_steps"))
+        self.assertEqual(rows * accumulated, 3 * batch)
+        self.assertIn(f"auto_find_batch_size: {rows} rows in a micro-batch, {accumulated} micro-batches in a step", line)
+        self.assertIn("auto_find_batch_size [command line]", settings["per_device_train_batch_size"]["origin"])
+        return rows, [entry["loss"] for entry in read_metrics(self.output) if "loss" in entry], line
+
+    def test_the_batch_size_is_found(self):
+        """The largest micro-batch that fits, at the same rows of a step: the losses stay, and so does the choice in a resume."""
+        most, losses, line = self.found_batch(64 << 30)
+        self.assertEqual(most, 12)
+        self.assertIn("which are all rows of a step", line)
+        held = float(re.search(r"a rank holds ([0-9.]+) MiB", line)[1]) * 2**20
+        shutil.rmtree(self.output)
+        fewer, others, line = self.found_batch(int(held * 0.9))  # of which nine tenths are used
+        self.assertIn(fewer, (3, 4, 6))
+        self.assertRegex(line, "[0-9]+ rows would take ")
+        for one, other in zip(losses, others, strict=True):
+            self.assertAlmostEqual(one, other, delta=2e-6 * one)
+        shutil.rmtree(os.path.join(self.output, "checkpoint-2"))
+        again, _, line = self.found_batch(64 << 30)
+        self.assertEqual((again, "as in run.json of output_dir" in line), (fewer, True))
+
+    def test_the_rows_of_an_epoch_with_another_batch(self):
+        _, _, line = self.found_batch(64 << 30, "--dataloader_drop_last", batch=7)
+        self.assertIn("; an epoch has 231 rows, and with 7 rows in a micro-batch it would have 238", line)
+
+    def test_the_result_is_evaluated_once_more(self):
+        result = self.train(*GROWING, "--load_best_model_at_end", "--save_steps", "2", "--do_predict", ranks=2)
+        self.expect(result, 0, "do_predict: the result has a loss of ")
+        best = min((line for line in read_metrics(self.output) if "eval_entropy" in line), key=lambda line: line["eval_entropy"])
+        found = self.read("predict_results.json")
+        self.assertEqual((found["predict_loss"], found["predict_entropy"]), (best["eval_loss"], best["eval_entropy"]))
+        self.assertGreater(found["predict_samples"], 0)
+
     def test_evaluation_at_every_layout(self):
         losses = []
         for flags, ranks in (([], None), (["--profile", "zero3"], 3), (["--cp_size", "2", "--sp_size", "2"], 4),

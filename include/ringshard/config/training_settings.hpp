@@ -40,6 +40,7 @@ enum class OnNan { abort, skip, rewind };
 
 struct TrainingSettings {
     int64_t per_device_train_batch_size = 8;
+    bool auto_find_batch_size = false;
     int64_t gradient_accumulation_steps = 1;
     std::optional<int64_t> train_batch_size;  // rows per step over all ranks; only checked
     double num_train_epochs = 3.0;

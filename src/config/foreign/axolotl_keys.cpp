@@ -106,7 +106,6 @@ constexpr ForeignKey axolotl_list[] = {
     {"micro_batch_size", sets, "per_device_train_batch_size"},
     {"eval_batch_size", sets, "per_device_eval_batch_size"},
     {"batch_size", read},
-    {"auto_find_batch_size", idle, "a batch that does not fit is refused before the first step"},
     {"num_epochs", sets, "num_train_epochs"},
     {"optimizer", sets, "optim"},
     {"optim_args", refused, "optimizers take adam_beta1, adam_beta2 and adam_epsilon"},

@@ -10,6 +10,10 @@ void add_training_options(OptionTable& table) {
                "Rows per data rank and micro-batch.")
         .at_least(1)
         .at_most(1e6);
+    group.serve("auto_find_batch_size", &TrainingSettings::auto_find_batch_size,
+                "Choose per_device_train_batch_size and gradient_accumulation_steps: the largest "
+                "micro-batch whose plan fits into the memory, at the rows of a step that the two "
+                "settings give.");
     group
         .serve("gradient_accumulation_steps", &TrainingSettings::gradient_accumulation_steps,
                "Micro-batches per step.")
@@ -200,12 +204,7 @@ void add_training_options(OptionTable& table) {
     group.refuse("optim_args", Shape::word, "null",
                  "optimizers take adam_beta1, adam_beta2 and adam_epsilon");
     group.refuse("optim_target_modules", Shape::list, "null", "every weight is trained");
-    group.refuse(
-        "auto_find_batch_size", Shape::boolean, "false",
-        "the batch size shapes the result; choose per_device_train_batch_size, and make up "
-        "with gradient_accumulation_steps what does not fit");
     group.refuse("adafactor", Shape::boolean, "false", "use optim adamw_torch or lion_32bit");
-    group.refuse("do_predict", Shape::boolean, "false", "this program trains and evaluates");
 }
 
 namespace {

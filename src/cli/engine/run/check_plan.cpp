@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iostream>
 
-#include "plan_answers.hpp"
-
 namespace ringshard::cli {
 
 double least_memory(const CommandContext& context, const Placement& placement,
@@ -16,9 +14,6 @@ double least_memory(const CommandContext& context, const Placement& placement,
     return static_cast<double>(context.world.minimum(bytes));
 }
 
-namespace {
-
-// With the memory of the rank that has least. Collective over the world.
 plan::Device smallest_device(const CommandContext& context, const Placement& placement,
                              int64_t free_host_memory) {
     return {.name = placement.device.is_cuda() ? "the GPU" : "cpu",
@@ -26,6 +21,8 @@ plan::Device smallest_device(const CommandContext& context, const Placement& pla
             .is_host = placement.device.is_cpu(),
             .host_memory = static_cast<double>(free_host_memory)};
 }
+
+namespace {
 
 // One data rank has no more rows in a micro-batch than there are; several repeat rows to fill
 // theirs.
@@ -36,12 +33,6 @@ config::Settings with_rows_of_data(const config::Settings& settings, const mesh:
     const int64_t batch = settings.values.training.per_device_train_batch_size;
     if (shape.data() > 1 || rows.size() >= batch || rows.size() == 0) return settings;
     return settings.with("per_device_train_batch_size", concat(rows.size()), config::OptionTable());
-}
-
-// Returns the plan of a step with the longest rows of the data.
-Answer answer_of_data(const Planner& planner, const config::Settings& settings,
-                      const Placement& placement, const RunData& data) {
-    return planner.answer(settings, placement.shape, std::max<int64_t>(1, data.longest_row()));
 }
 
 std::string bytes(double count) { return human_bytes(count); }
@@ -58,6 +49,12 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
 
 }  // namespace
 
+Answer answer_of_data(const Planner& planner, const config::Settings& settings,
+                      const Placement& placement, const RunData& data) {
+    return planner.answer(with_rows_of_data(settings, placement.shape, data), placement.shape,
+                          std::max<int64_t>(1, data.longest_row()));
+}
+
 comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const Placement& placement,
                                                const model::ModelSpec& spec, const RunData& data,
@@ -70,8 +67,7 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
         const PlanArgs args{.world = context.world.size()};
         const Planner planner(spec, device, args, context.environment, placement.num_threads, 0,
                               &gemms);
-        const config::Settings settings = with_rows_of_data(asked, placement.shape, data);
-        const Answer answer = answer_of_data(planner, settings, placement, data);
+        const Answer answer = answer_of_data(planner, asked, placement, data);
         std::cerr << describe_automatic(answer.policies, spec) << '\n';
         return to_text(answer.policies);
     });
@@ -94,9 +90,7 @@ comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement&
         PlanArgs args{.world = context.world.size()};
         const Planner planner(spec, device, args, context.environment, placement.num_threads, 0,
                               &gemms);
-        const config::Settings settings =
-            with_rows_of_data(context.settings, placement.shape, data);
-        const Answer answer = answer_of_data(planner, settings, placement, data);
+        const Answer answer = answer_of_data(planner, context.settings, placement, data);
         const auto held = static_cast<double>(answer.held);
         offloaded = answer.plan.offloaded_activations;
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
@@ -106,7 +100,9 @@ comm::Agreed<int64_t> check_plan(const CommandContext& context, const Placement&
                 "a step takes {} of a rank (at: {}, {}{}{} tokens), and there are {}; {}",
                 bytes(held), answer.plan.peak_at, answer.num_rows,
                 answer.num_rows == 1 ? " row of " : " rows of ", answer.row_length,
-                bytes(device.memory_bytes), tell_cures(planner.cures(settings, answer.row_length)));
+                bytes(device.memory_bytes),
+                tell_cures(planner.cures(with_rows_of_data(context.settings, placement.shape, data),
+                                         answer.row_length)));
             if (context.settings.values.run.ignore_plan)
                 std::cerr << "warning: " << what << '\n';
             else

@@ -1,9 +1,11 @@
 #pragma once
 
 #include "placement.hpp"
+#include "plan_answers.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/ops/gemm.hpp"
+#include "ringshard/plan/devices.hpp"
 #include "run_data.hpp"
 
 namespace ringshard::cli {
@@ -12,6 +14,14 @@ namespace ringshard::cli {
 // the world.
 double least_memory(const CommandContext& context, const Placement& placement,
                     int64_t free_host_memory);
+
+// A rank's device, with the memory of the rank that has least. Collective over the world.
+plan::Device smallest_device(const CommandContext& context, const Placement& placement,
+                             int64_t free_host_memory);
+
+// Returns the plan of a step with the longest rows of the data.
+Answer answer_of_data(const Planner& planner, const config::Settings& settings,
+                      const Placement& placement, const RunData& data);
 
 // The settings with policies that rank 0 has chosen in place of `activation_policy auto`, which is
 // the default on GPUs, by the plan of the longest rows: as much is kept as there is room for on the

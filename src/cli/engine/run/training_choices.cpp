@@ -1,6 +1,7 @@
 #include "training_choices.hpp"
 
 #include "check_plan.hpp"
+#include "find_batch_size.hpp"
 #include "gpu_gemm.hpp"
 #include "open_recorder.hpp"
 #include "report_fp8.hpp"
@@ -18,9 +19,13 @@ comm::Agreed<TrainingChoices> make_choices(const CommandContext& given, const Pl
     if (job.placement.device.is_cuda() && !given.settings.values.run.dry_run)
         choose_gpu_kernels(given, job.placement, inputs.spec, gemms.value(),
                            least_memory(given, job.placement, 0));
-    auto settings =
-        choose_policies(given, job.placement, inputs.spec, inputs.data, gemms.value().gemms,
-                        test_hooks::device_memory(given.environment));
+    const int64_t memory = test_hooks::device_memory(given.environment);
+    const auto batched = find_batch_size(given, job.placement, inputs.spec, inputs.data,
+                                         gemms.value().gemms, memory);
+    if (!batched) return batched.failure();
+    auto settings = choose_policies(
+        {given.command, batched.value(), given.notes, given.environment, given.world},
+        job.placement, inputs.spec, inputs.data, gemms.value().gemms, memory);
     if (!settings) return settings.failure();
     return TrainingChoices{std::move(recorder).value(), std::move(gemms).value(),
                            std::move(settings).value()};

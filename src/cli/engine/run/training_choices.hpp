@@ -18,7 +18,7 @@ namespace ringshard::cli {
 struct TrainingChoices {
     std::unique_ptr<model::Recorder> recorder;  // nullptr: nothing is recorded
     ChosenGemms gemms;
-    config::Settings settings;  // with the activation policies of the run
+    config::Settings settings;  // with the micro-batch and the activation policies of the run
 };
 
 // Chooses the libraries of matrix products, kernels and activation policies, and reports them.
