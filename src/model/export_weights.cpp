@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 #include "pass_through.hpp"
@@ -47,9 +46,17 @@ Expected<std::string> config_with_type(const std::string& config_json, StoredTyp
 
 namespace {
 
-bool is_weight_file(const std::string& name) {
-    static const std::regex names(R"((adapter_)?model(-\d{5}-of-\d{5})?\.safetensors)");
-    return std::regex_match(name, names);
+// Returns true for model.safetensors, model-00001-of-00002.safetensors, and those of an adapter.
+bool is_weight_file(std::string_view name) {
+    constexpr std::string_view adapter = "adapter_";
+    constexpr std::string_view begin = "model";
+    constexpr std::string_view end = ".safetensors";
+    if (name.starts_with(adapter)) name.remove_prefix(adapter.size());
+    if (!name.starts_with(begin) || !name.ends_with(end)) return false;
+    std::string part(name.substr(begin.size(), name.size() - begin.size() - end.size()));
+    std::ranges::replace_if(
+        part, [](char c) { return c >= '0' && c <= '9'; }, '0');
+    return part.empty() || part == "-00000-of-00000";
 }
 
 // The files of a model under temporary names, which no loader accepts as a model.
