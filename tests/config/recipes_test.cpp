@@ -185,6 +185,15 @@ BOOST_AUTO_TEST_CASE(no_key_is_silent) {
 
 BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
     const std::string start = "base_model: b\nlearning_rate: 1e-5\n";
+    const std::string nested =
+        "adapter: qlora\nbnb_config_kwargs:\n  bnb_4bit_use_double_quant: false\n";
+    BOOST_TEST(!of_recipe("a.yaml", start + nested).quantization.use_bnb_nested_quant);
+    const Resolution experts =
+        resolution_of("a.yaml", start + nested + "quantize_moe_experts: true\n");
+    BOOST_TEST(experts.problems.empty());
+    BOOST_TEST(has_note(experts, "the base is not held in four bits"));
+    BOOST_TEST(has_note(resolution_of("a.yaml", start + "eval_table_size: 2\n"),
+                        "eval_table_size: not needed"));
     BOOST_TEST(refuses("a.yaml", start + "rl: dpo\n", "rl = dpo"));
     BOOST_TEST(refuses("a.yaml", start + "gptq: true\n", "GPTQ"));
     BOOST_TEST(refuses("a.yaml", start + "plugins:\n  - my.Plugin\n", "my.Plugin"));

@@ -58,6 +58,20 @@ void read_axolotl_template(ForeignImport& import) {
                     "of a template takes another");
 }
 
+// Reads how the base is rounded to four bits; `is_held`: it is.
+void read_four_bits(ForeignImport& import, bool is_held) {
+    if (is_held) import.set_default("use_bnb_nested_quant", "true");
+    for (const auto& [key, setting] :
+         {std::pair{"bnb_config_kwargs.bnb_4bit_use_double_quant", "use_bnb_nested_quant"},
+          std::pair{"bnb_config_kwargs.bnb_4bit_quant_type", "bnb_4bit_quant_type"}}) {
+        if (!import.has(key)) continue;
+        if (is_held)
+            import.set(key, setting, import.at(key));
+        else
+            import.idle(key, "the base is not held in four bits");
+    }
+}
+
 void read_axolotl_adapter(ForeignImport& import) {
     const std::string adapter = import.text("adapter");
     if (adapter.empty() && !import.has("lora_model_dir")) {
@@ -65,6 +79,7 @@ void read_axolotl_adapter(ForeignImport& import) {
              {"lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "lora_target_linear",
               "lora_target_parameters", "lora_modules_to_save"})
             if (import.has(key)) import.idle(key, "without adapter the whole model is trained");
+        read_four_bits(import, false);
         if (import.is_on("load_in_4bit"))
             import.refuse("load_in_4bit", "a base in four bits has adapters; give adapter qlora");
         return;
@@ -73,14 +88,15 @@ void read_axolotl_adapter(ForeignImport& import) {
         return import.refuse("adapter", "adapters are lora and qlora");
     import.set("adapter", "use_peft", std::string("true"));
     const bool is_quantised = adapter == "qlora" || import.is_on("load_in_4bit");
-    if (is_quantised && import.is_on("quantize_moe_experts")) {
+    const bool has_experts = import.is_on("quantize_moe_experts");
+    read_four_bits(import, is_quantised && !has_experts);
+    if (is_quantised && has_experts) {
         import.note("quantize_moe_experts",
                     "a base with experts is not held in four bits: it is in bf16, which takes 2 "
                     "bytes a weight instead of half a byte, and is not rounded");
     } else if (is_quantised) {
         import.set(adapter == "qlora" ? "adapter" : "load_in_4bit", "load_in_4bit",
                    std::string("true"));
-        import.set_default("use_bnb_nested_quant", "true");
     }
     import.set_default("lora_dropout", "0");
     for (const char* key :
