@@ -8,6 +8,7 @@
 #include "enum_names.hpp"
 #include "ringshard/config/env_setting.hpp"
 #include "ringshard/config/evaluation_sets.hpp"
+#include "ringshard/config/loss_scale.hpp"
 #include "ringshard/config/schedule_settings.hpp"
 #include "rule_report.hpp"
 
@@ -62,6 +63,44 @@ public:
                      "must be true, false, empty, or two marks: how reasoning begins and how it "
                      "ends, as in "
                      "[\"<think>\", \"</think>\"]");
+    }
+
+    // ms-swift's bases say which messages are learned, as roles_to_train and
+    // train_on_last_turn_only do.
+    void settle_loss_scale() {
+        DataSettings& data = settings_.values.data;
+        if (data.loss_scale.empty()) return;
+        const LossScaleWords words = read_loss_scale(data.loss_scale);
+        if (!words.wrong.empty())
+            return complain(
+                {"loss_scale"},
+                format_text("{} is no rule; default, last_round or all may come first, then "
+                            "ignore_empty_think, ignore_think_prefix, hermes, react, qwen or "
+                            "alpha_umi, joined with +; messages have weights of their own under "
+                            "the key weight",
+                            words.wrong));
+        if (words.base == "all") {
+            if (data.assistant_only_loss || data.train_on_last_turn_only)
+                complain({"loss_scale", data.assistant_only_loss ? "assistant_only_loss"
+                                                                 : "train_on_last_turn_only"},
+                         "contradict each other; leave one of them out");
+            return;
+        }
+        const Origin origin = settings_.origin_of("loss_scale");
+        if (data.roles_to_train.empty() && !data.assistant_only_loss) {
+            data.roles_to_train = {"assistant"};
+            settings_.given["roles_to_train"] = {write_value(data.roles_to_train), origin};
+        }
+        if (words.base != "last_round" || data.train_on_last_turn_only) return;
+        data.train_on_last_turn_only = true;
+        settings_.given["train_on_last_turn_only"] = {"true", origin};
+    }
+
+    void check_agent_template() {
+        const std::string& form = settings_.values.data.agent_template;
+        if (!form.empty() && form != "hermes" && form != "react_en")
+            complain({"agent_template"},
+                     "must be hermes or react_en; without it the chat template writes tools");
     }
 
     void check_schedule() {
@@ -375,7 +414,9 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     Checker checker(report);
     checker.check_packing();
     checker.check_split();
+    checker.settle_loss_scale();
     checker.check_learning();
+    checker.check_agent_template();
     checker.check_schedule();
     checker.check_env();
     checker.check_model();

@@ -6,6 +6,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/config/evaluation_sets.hpp"
+#include "ringshard/config/loss_scale.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/text/tokenizer_folder.hpp"
 #include "ringshard/text/value.hpp"
@@ -47,6 +48,8 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .roles_to_train = data.roles_to_train,
                           .train_on_last_turn_only = data.train_on_last_turn_only,
                           .mask_reasoning = reasoning_marks(data.mask_reasoning),
+                          .loss_scale = config::loss_scale_rules(data.loss_scale),
+                          .agent_template = data.agent_template,
                           .text_only = data.text_only};
     if (const std::string& path = config.model.chat_template_path;
         !path.empty() && !is_template_file(path) && !folder_exists(path)) {

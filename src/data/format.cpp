@@ -42,6 +42,11 @@ Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings
         return refuse(
             "assistant_only_loss = true is for conversations, and the rows are tokens already "
             "(input_ids); a column assistant_masks is used without it");
+    if (!settings.loss_scale.empty() || !settings.agent_template.empty())
+        return refuse(
+            format_text("{} is for conversations, and the rows are tokens already (input_ids); "
+                        "labels or weights beside them say what is learned",
+                        settings.loss_scale.empty() ? "agent_template" : "loss_scale"));
     if (settings.chooses_messages() || !settings.mask_reasoning.empty())
         return refuse(
             format_text("{}, and the rows are tokens already (input_ids); labels or weights beside "
@@ -147,6 +152,11 @@ std::optional<Failure> check_parts(const DatasetFormat& format, const FormatSett
         return refuse(
             "mask_reasoning is for conversations and texts, and the rows are segments, whose label "
             "says what is learned");
+    if ((is_plain || format.form == RowForm::segments) &&
+        (!settings.loss_scale.empty() || !settings.agent_template.empty()))
+        return refuse(format_text(
+            "{} is for conversations with role and content, and the rows are not; leave it out",
+            settings.loss_scale.empty() ? "agent_template" : "loss_scale"));
     if (is_plain && settings.chooses_messages())
         return refuse(format_text(
             "{} is for conversations with role and content, and the rows are not; "

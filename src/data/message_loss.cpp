@@ -286,6 +286,27 @@ bool mask_range(ByteRange range, std::span<const text::Span> tokens, std::vector
 
 }  // namespace
 
+std::optional<Failure> mask_unlearned(const RenderedChat& row, const TextTools& tools,
+                                      std::vector<int32_t>& labels) {
+    const Value::List& messages = *row.chat.messages.list();
+    std::vector<bool> is_wanted(messages.size());
+    for (const auto& part : row.chat.unlearned) is_wanted[part.message] = true;
+    const auto spans = tools.find_messages(row.chat, row.rendered.text, is_wanted);
+    if (!spans) return spans.failure();
+    for (const auto& part : row.chat.unlearned) {
+        const ByteRange span = spans.value()[part.message];
+        const std::string& content = *messages[part.message].find("content")->string();
+        if (row.rendered.text.substr(span.begin, span.end - span.begin) != content)
+            return bad_row(format_text(
+                "message {}: the chat template changes its content, so that the result of a tool "
+                "in it cannot be left unlearned; agent_template hermes has a message for it",
+                part.message + 1));
+        mask_range({span.begin + part.bytes.begin, span.begin + part.bytes.end}, row.tokens,
+                   labels);
+    }
+    return std::nullopt;
+}
+
 bool mask_reasoning(std::string_view text, ByteRange range, const std::vector<std::string>& marks,
                     std::span<const text::Span> tokens, std::vector<int32_t>& labels) {
     const std::string& first = marks[0];

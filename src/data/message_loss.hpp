@@ -40,6 +40,11 @@ Expected<bool> apply_message_loss(const RenderedChat& row, std::span<const Messa
                                   const FormatSettings& settings, const TextTools& tools,
                                   EncodedRow& into);
 
+// Removes the labels of the parts of messages that have no targets. Fails if the chat template
+// renders another content than the message's.
+std::optional<Failure> mask_unlearned(const RenderedChat& row, const TextTools& tools,
+                                      std::vector<int32_t>& labels);
+
 // Removes labels of reasoning, with its markers, from tokens within `range` of the text. Reasoning
 // extends from the first marker to the second, or to the end; a second marker without a first one
 // ends reasoning that starts at the beginning. With a third marker only reasoning without a word at

@@ -72,7 +72,7 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
                                            {"mapping", to_value(preparation.sources[i].mapping)}});
     }
     const auto only = format.completion_only_loss;
-    return Value(Value::Object{
+    Value::Object all{
         {"version", Value(version)},
         {"sources", Value(std::move(sources))},
         {"tokenizer", Value(fs::absolute(format.tokenizer).string())},
@@ -93,7 +93,12 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
         {"mask_reasoning", text::to_list(format.mask_reasoning)},
         {"text_only", Value(format.text_only)},
         {"skip_bad_rows", Value(preparation.skip_bad_rows)},
-    });
+    };
+    if (!format.loss_scale.empty())
+        all.emplace_back("loss_scale", text::to_list(format.loss_scale));
+    if (!format.agent_template.empty())
+        all.emplace_back("agent_template", Value(format.agent_template));
+    return Value(std::move(all));
 }
 
 Value describe_rows(const Preparation& preparation, const std::string& store) {

@@ -2,11 +2,14 @@
 #include <atomic>
 #include <map>
 
-#include "message_loss.hpp"
+#include "agent_template.hpp"
+#include "chat_targets.hpp"
 #include "ringshard/data/format.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/data/token_store.hpp"
 #include "row_columns.hpp"
+#include "row_tools.hpp"
+#include "segment_row.hpp"
 
 namespace ringshard::data {
 
@@ -46,6 +49,8 @@ std::string alpaca_prompt(const std::string& instruction, const std::string& inp
 struct RowEncoder::Parts {
     FormatSettings settings;
     std::optional<TextTools> tools;
+    std::optional<LossScale> scale;      // of loss_scale
+    std::optional<AgentTemplate> agent;  // of agent_template
     mutable std::atomic<int64_t> merged_prompts = 0;
     mutable std::atomic<int64_t> rows_with_reasoning = 0;
 };
@@ -69,43 +74,24 @@ RowEncoder::~RowEncoder() = default;
 
 Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
                                       std::span<const DatasetFormat> formats) {
-    const auto is_chat = [](const DatasetFormat& format) {
-        return format.form == RowForm::chat || format.form == RowForm::chat_prompt_completion;
-    };
     auto parts = std::make_unique<Parts>();
     parts->settings = settings;
+    if (!settings.loss_scale.empty()) {
+        auto scale = LossScale::make(settings.loss_scale);
+        if (!scale) return scale.failure();
+        parts->scale.emplace(std::move(scale).value());
+    }
     if (!std::ranges::all_of(formats, [](const DatasetFormat& format) {
             return format.form == RowForm::pretokenized;
         })) {
-        const auto is_alpaca = [](const DatasetFormat& format) {
-            return format.form == RowForm::alpaca;
-        };
-        const bool has_alpaca = std::ranges::any_of(formats, is_alpaca);
-        auto tools = TextTools::load(settings, std::ranges::any_of(formats, is_chat)
-                                                   ? TextTools::Template::needed
-                                               : has_alpaca ? TextTools::Template::if_there
-                                                            : TextTools::Template::not_needed);
+        auto tools = load_row_tools(settings, formats);
         if (!tools) return tools.failure();
-        if (has_alpaca && settings.assistant_only_loss && !tools.value().has_chat_template())
-            return Failure{ExitCode::settings,
-                           "assistant_only_loss = true: rows with instruction and output are text "
-                           "where there is no chat template; leave it out (completions alone are "
-                           "learned), or name a template with chat_template_path"};
-        if (has_alpaca && !settings.system_prompt.empty() && !tools.value().has_chat_template())
-            return Failure{ExitCode::settings,
-                           "system_prompt is for conversations, and rows with instruction and "
-                           "output are text where there is no chat template; leave it out, or "
-                           "name a template with chat_template_path"};
-        const auto ends_by_itself = [&](const DatasetFormat& format) {
-            return is_chat(format) || format.form == RowForm::segments;
-        };
-        if (tools.value().eos().empty() && !std::ranges::all_of(formats, ends_by_itself))
-            return Failure{ExitCode::settings,
-                           format_text("eos_token: the tokenizer of {} has none, and text rows end "
-                                       "with it; set eos_token to a token of its vocabulary",
-                                       settings.tokenizer.string())};
         parts->tools.emplace(std::move(tools).value());
-        if (settings.assistant_only_loss) parts->tools->use_training_template();
+        if (!settings.agent_template.empty()) {
+            auto agent = AgentTemplate::make(settings.agent_template, *parts->tools);
+            if (!agent) return agent.failure();
+            parts->agent.emplace(std::move(agent).value());
+        }
     }
     return RowEncoder(std::move(parts));
 }
@@ -141,7 +127,12 @@ public:
             case RowForm::chat: return encode_chat();
             case RowForm::chat_prompt_completion: return encode_chat_prompt_completion();
             case RowForm::alpaca: return encode_alpaca();
-            case RowForm::segments: return encode_segments();
+            case RowForm::segments:
+                return encode_segments(
+                    row_,
+                    [this](const std::string& text, SpecialTokens special,
+                           std::vector<int32_t>& ids) { return tokenize(text, special, ids); },
+                    into_);
         }
         return std::nullopt;
     }
@@ -224,66 +215,6 @@ private:
         return std::nullopt;
     }
 
-    // Tokenizes each segment by itself, as axolotl's input_output does, without tokens around it;
-    // or, with joined, all of them as one text.
-    std::optional<Failure> encode_segments() {
-        const Value* column = row_.find("segments");
-        if (column == nullptr || column->list() == nullptr || column->list()->empty())
-            return bad_row("segments is no list of objects with text and label");
-        into_.tokens.clear();
-        into_.labels.clear();
-        const Value* joined = row_.find("joined");
-        const bool is_joined = joined != nullptr && truth_of(*joined).value_or(false);
-        std::string before;
-        for (const Value& segment : *column->list()) {
-            std::string text;
-            if (segment.object() == nullptr) return bad_row("a segment is no object");
-            if (auto failure = read_text(segment, "text", text)) return failure;
-            const Value* label = segment.find("label");
-            const auto is_learned = label != nullptr ? truth_of(*label) : std::nullopt;
-            if (!is_learned)
-                return bad_row("a segment has no label, which is true for text that is learned");
-            const Value* special = segment.find("special_tokens");
-            const bool adds = special != nullptr && truth_of(*special).value_or(false);
-            before = is_joined ? before + text : text;
-            if (auto failure = tokenize_segment(before, adds || is_joined)) return failure;
-            add_segment(is_joined, *is_learned);
-        }
-        return std::nullopt;
-    }
-    // Adds the tokens of a segment; joined with those before it, they replace all of them, and the
-    // segment is what is longer than before.
-    void add_segment(bool is_joined, bool is_learned) {
-        const std::vector<int32_t>& tokens = scratch_.prompt;
-        if (is_joined)
-            into_.tokens = tokens;
-        else
-            into_.tokens.insert(into_.tokens.end(), tokens.begin(), tokens.end());
-        const size_t begin = std::min(into_.labels.size(), into_.tokens.size());
-        into_.labels.resize(into_.tokens.size(), no_label);
-        for (size_t i = 0; i < into_.tokens.size(); ++i)
-            if (i >= begin ? is_learned : into_.labels[i] != no_label)
-                into_.labels[i] = into_.tokens[i];
-    }
-    static std::optional<bool> truth_of(const Value& value) {
-        if (value.truth() != nullptr) return *value.truth();
-        const std::string* text = value.string();
-        const std::string word = text != nullptr ? lower_case(*text) : "";
-        if (word == "true" || word == "false") return word == "true";
-        return std::nullopt;
-    }
-    // With the tokens that the tokenizer puts before a text, and without those after it.
-    std::optional<Failure> tokenize_segment(const std::string& text, bool adds_special) {
-        if (auto failure = tokenize(text, SpecialTokens::leave_out, scratch_.prompt))
-            return failure;
-        if (!adds_special) return std::nullopt;
-        const std::vector<int32_t> plain = scratch_.prompt;
-        if (auto failure = tokenize(text, SpecialTokens::add, scratch_.prompt)) return failure;
-        const auto found = std::ranges::search(scratch_.prompt, plain);
-        scratch_.prompt.erase(found.end(), scratch_.prompt.end());
-        return std::nullopt;
-    }
-
     // Encodes a conversation if there is a chat template, otherwise Stanford's Alpaca text.
     std::optional<Failure> encode_alpaca() {
         std::string instruction;
@@ -320,7 +251,8 @@ private:
     bool is_read(const std::string& key) {
         const auto known = scratch_.read_keys.find(key);
         if (known != scratch_.read_keys.end()) return known->second;
-        const bool is_read = parts_.tools->template_reads(key);
+        const bool is_of_tools = key == "tool_calls" || key == "tool_call_id" || key == "name";
+        const bool is_read = (parts_.agent && is_of_tools) || parts_.tools->template_reads(key);
         constexpr size_t most_keys = 1000;
         if (scratch_.read_keys.size() < most_keys) scratch_.read_keys.emplace(key, is_read);
         return is_read;
@@ -328,44 +260,40 @@ private:
 
     std::optional<Failure> encode_messages(const Value& messages) {
         const bool finds_assistant = format_.uses_assistant_mask;
-        const auto marks = read_message_marks(messages);
-        if (!marks) return marks.failure();
         const auto chat = read_chat(messages);
         if (!chat) return chat.failure();
-        const auto rendered = parts_.tools->render(chat.value(), finds_assistant);
+        const auto marks = read_message_marks(chat.value().messages);
+        if (!marks) return marks.failure();
+        const LossScale* scale = parts_.scale ? &*parts_.scale : nullptr;
+        const auto rendered =
+            parts_.tools->render(chat.value(), finds_assistant || scale != nullptr);
         if (!rendered) return rendered.failure();
         const std::string& text = rendered.value().text;
-        const bool goes_by_message = needs_message_spans(parts_.settings, marks.value());
-        if (!finds_assistant && !goes_by_message) {
-            if (auto failure = tokenize(text, SpecialTokens::leave_out, into_.tokens))
-                return failure;
-            into_.labels = into_.tokens;
-            return std::nullopt;
-        }
-        if (auto failure = tokenize_with_spans(text, SpecialTokens::leave_out)) return failure;
+        const bool learns_all = !finds_assistant && scale == nullptr &&
+                                chat.value().unlearned.empty() &&
+                                !needs_message_spans(parts_.settings, marks.value());
+        const auto failure = learns_all ? tokenize(text, SpecialTokens::leave_out, into_.tokens)
+                                        : tokenize_with_spans(text, SpecialTokens::leave_out);
+        if (failure) return failure;
         into_.labels = into_.tokens;
+        if (learns_all) return std::nullopt;
         const RenderedChat row{chat.value(), rendered.value(), scratch_.spans, finds_assistant};
         const auto has_reasoning =
-            apply_message_loss(row, marks.value(), parts_.settings, *parts_.tools, into_);
+            choose_chat_targets(row, marks.value(), parts_.settings, scale, *parts_.tools, into_);
         if (!has_reasoning) return has_reasoning.failure();
         if (has_reasoning.value()) ++parts_.rows_with_reasoning;
-        const bool has_label = std::ranges::any_of(
-            into_.labels, [](const int32_t label) { return label != no_label; });
-        if (has_label) return std::nullopt;
-        return Failure{ExitCode::bad_data,
-                       goes_by_message
-                           ? "no token of this conversation is learned: train, training, loss_mask "
-                             "and weight of its messages and the settings leave out all of them"
-                           : "assistant_only_loss = true, and no token of this conversation is the "
-                             "assistant's"};
+        return std::nullopt;
     }
 
+    // Reads the columns of a conversation, with tools in the form of agent_template.
     Expected<TextTools::Chat> read_chat(const Value& messages) const {
         const auto column = [&](const char* name) {
             const Value* value = row_.find(name);
             return value != nullptr ? *value : Value();
         };
-        return TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
+        auto chat =
+            TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
+        return chat && parts_.agent ? parts_.agent->apply(std::move(chat).value()) : chat;
     }
 
     // Tokenizes the text of the row; stores each token's span in the scratch.

@@ -286,6 +286,12 @@ BOOST_AUTO_TEST_CASE(version_1) {
     BOOST_TEST(refuses("v1.yaml", recipe + "optim_config:\n  name: muon\n", "AdamW is served"));
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_at_the_end) {
+    const std::string start = "model_name_or_path: m\nstage: sft\ndataset: d\ndo_predict: true\n";
+    BOOST_TEST(of_recipe("p.yaml", start + "do_train: true\n").evaluation.do_predict);
+    BOOST_TEST(refuses("p.yaml", start, "the file trains nothing"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(ms_swift)
@@ -295,12 +301,6 @@ BOOST_AUTO_TEST_CASE(a_command_in_a_script) {
 MODEL=Qwen/Qwen2.5-7B
 CUDA_VISIBLE_DEVICES=0 \
 swift sft \
-BOOST_AUTO_TEST_CASE(an_evaluation_at_the_end) {
-    const std::string start = "model_name_or_path: m\nstage: sft\ndataset: d\ndo_predict: true\n";
-    BOOST_TEST(of_recipe("p.yaml", start + "do_train: true\n").evaluation.do_predict);
-    BOOST_TEST(refuses("p.yaml", start, "the file trains nothing"));
-}
-
     --model $MODEL \
     --tuner_type lora \
     --dataset 'AI/alpaca-zh#500' \
@@ -343,6 +343,17 @@ torchrun --nproc_per_node=$n swift/cli/sft.py --model m --dataset d \
     BOOST_TEST(sums.data.max_length.value() == 4097);
     BOOST_TEST(sums.data.mask_reasoning.front() == "empty");
     BOOST_TEST(sums.data.train_on_last_turn_only);
+    BOOST_TEST(sums.data.loss_scale.empty());
+    const config::Config agent =
+        of_recipe("agent.sh",
+                  "swift sft --model m --dataset d --agent_template react_en --loss_scale react\n");
+    BOOST_TEST(agent.data.agent_template == "react_en");
+    BOOST_TEST(agent.data.loss_scale == "default+react");
+    BOOST_TEST(agent.data.roles_to_train.front() == "assistant");
+    BOOST_TEST(refuses("agent.sh", "swift sft --model m --dataset d --agent_template glm4\n",
+                       "must be hermes or react_en"));
+    BOOST_TEST(refuses("agent.sh", "swift sft --model m --dataset d --loss_scale agentflan\n",
+                       "qwen and alpha_umi are served"));
     const TemporaryFile recipe("sft.yaml", "model: m\ndataset: d\nlora_rank: 4\nENV:\n  A: 1\n");
     const std::string command = "NPROC_PER_NODE=2 swift sft " + recipe.path() + " --lora_rank 16\n";
     BOOST_TEST(of_recipe("yaml.sh", command).adapter.lora_r == 16);

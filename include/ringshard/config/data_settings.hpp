@@ -50,6 +50,8 @@ struct DataSettings {
     std::vector<std::string> roles_to_train;
     bool train_on_last_turn_only = false;
     std::vector<std::string> mask_reasoning;  // true, false, or the begin and end markers
+    std::string loss_scale;      // ms-swift's rules, such as last_round+ignore_empty_think
+    std::string agent_template;  // empty: the chat template writes tools
     SamplingStrategy train_sampling_strategy = SamplingStrategy::random;
     bool dataloader_drop_last = false;
     int64_t skip_bad_rows = 0;

@@ -28,7 +28,9 @@ struct FormatSettings {
     bool train_on_last_turn_only = false;
     // Begin and end markers of reasoning to leave out of the loss; empty: train on reasoning.
     std::vector<std::string> mask_reasoning{};
-    bool text_only = false;  // drop images, audio and video from the rows
+    std::vector<std::string> loss_scale{};  // rules of ms-swift for parts of answers
+    std::string agent_template{};           // form of tools; empty: the chat template's
+    bool text_only = false;                 // drop images, audio and video from the rows
 
     bool chooses_messages() const { return !roles_to_train.empty() || train_on_last_turn_only; }
 };

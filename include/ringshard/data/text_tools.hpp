@@ -42,6 +42,12 @@ public:
         text::Value variables{};
         bool adds_generation_prompt = false;
         std::string continued_field{};  // field of the last message that the rendering ends with
+        // Parts of the content of a message that have no targets.
+        struct Unlearned {
+            size_t message;
+            text::ByteRange bytes;
+        };
+        std::vector<Unlearned> unlearned{};
 
         // Reads and validates columns of a row: tools may be JSON in a text.
         static Expected<Chat> read(text::Value messages, text::Value tools, text::Value variables);

@@ -99,7 +99,7 @@ constexpr ForeignKey llama_factory_list[] = {
     {"eval_on_each_dataset", refused, "one dataset is evaluated"},
     {"packing", read},
     {"neat_packing", read},
-    {"tool_format", refused, "the chat template writes tools"},
+    {"tool_format", refused, "the chat template writes tools, or agent_template hermes"},
     {"default_system", sets, "system_prompt"},
     {"enable_thinking", idle, "the chat template and the column chat_template_kwargs say it"},
     {"preserve_thinking", idle, "the chat template says it"},

@@ -61,7 +61,7 @@ constexpr ForeignKey swift_shared_list[] = {
     {"template", read},
     {"system", read},
     {"truncation_strategy", read},
-    {"agent_template", refused, "the chat template writes tools; chat_template_path names another"},
+    {"agent_template", sets, "agent_template"},
     {"use_chat_template", read},
     {"padding_free", idle, reasons::padding},
     {"loss_scale", read},

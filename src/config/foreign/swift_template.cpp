@@ -1,5 +1,6 @@
 #include "../settings_file.hpp"
 #include "../value_text.hpp"
+#include "ringshard/config/loss_scale.hpp"
 #include "swift_data.hpp"
 
 namespace ringshard::config {
@@ -11,18 +12,25 @@ namespace {
 bool is_pretraining(const ForeignImport& import) { return import.text("command").ends_with("pt"); }
 
 // Reads "last_round+ignore_empty_think": whose words are learned, and which of them are not.
-void read_loss_scale(ForeignImport& import) {
+void read_swift_loss_scale(ForeignImport& import) {
     const std::string key = import.has("loss_scale") ? "loss_scale" : "dataset";
     std::string base = is_pretraining(import) ? "all" : "default";
-    for (const std::string& part : split(import.text("loss_scale", base), '+')) {
-        if (part == "default" || part == "last_round" || part == "all")
-            base = part;
-        else if (part == "ignore_empty_think")
-            import.set(key, "mask_reasoning", std::string("empty"));
-        else
-            import.refuse("loss_scale",
-                          "default, last_round, all and ignore_empty_think are served; messages "
-                          "and rows have the keys train and weight");
+    const std::string given = import.text("loss_scale", base);
+    for (const std::string& part : split(given, '+'))
+        if (part == "default" || part == "last_round" || part == "all") base = part;
+    const LossScaleWords words = read_loss_scale(given);
+    if (!words.wrong.empty())
+        import.refuse("loss_scale",
+                      "default, last_round, all, ignore_empty_think, ignore_think_prefix, hermes, "
+                      "react, qwen and alpha_umi are served; messages and rows have the keys train "
+                      "and weight");
+    else if (words.rules == std::vector<std::string>{"ignore_empty_think"})
+        import.set(key, "mask_reasoning", std::string("empty"));
+    else if (!words.rules.empty()) {
+        import.note("loss_scale",
+                    "the loss of a step is divided by the sum of the weights of its targets, and "
+                    "in ms-swift by their number");
+        import.set(key, "loss_scale", format_text("{}+{}", base, join(words.rules, "+")));
     }
     if (base != "all" && !swift_uses_template(import))
         return import.refuse(key,
@@ -78,7 +86,7 @@ bool swift_uses_template(const ForeignImport& import) {
 }
 
 void read_swift_template(ForeignImport& import) {
-    read_loss_scale(import);
+    read_swift_loss_scale(import);
     if (import.has("template"))
         import.note("template",
                     "the tokenizer's own chat template is used; chat_template_path "

@@ -141,6 +141,19 @@ void add_data_options(OptionTable& table) {
                "reasoning without a word.")
         .shapes_loss_if_set();
     group
+        .serve("loss_scale", &DataSettings::loss_scale,
+               "What is learned of the assistant's messages, by ms-swift's rules joined with +: "
+               "default, last_round or all, then ignore_empty_think, ignore_think_prefix, hermes, "
+               "react, qwen or alpha_umi.")
+        .shapes_loss_if_set();
+    group
+        .serve("agent_template", &DataSettings::agent_template,
+               "Form in which tools, tool calls and their results become texts of messages, as "
+               "ms-swift writes them, for a chat template that has no form for them: hermes or "
+               "react_en.")
+        .suggest({"hermes", "react_en"})
+        .shapes_loss_if_set();
+    group
         .serve("train_sampling_strategy", &DataSettings::train_sampling_strategy,
                "Order in which rows are visited.")
         .shapes_loss();
