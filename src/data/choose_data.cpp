@@ -75,6 +75,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.shuffle_seed = data.mixture_seed;
     preparation.documents = data.sample_by == config::SampleBy::document;
     preparation.rows = {.max_length = data.max_length,
+                        .min_length = data.min_length,
                         .truncation = data.truncation_mode,
                         .packs = data.packing,
                         .strategy = data.packing_strategy,

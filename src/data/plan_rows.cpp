@@ -129,13 +129,16 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
         ++report.lengths[static_cast<size_t>(std::bit_width(std::max(1U, length)) - 1)];
     }
     report.samples = static_cast<int64_t>(samples.size());
-    std::vector<int64_t> short_ones;
-    if (settings.truncation == config::TruncationMode::drop && settings.max_length) {
-        std::ranges::copy_if(samples, std::back_inserter(short_ones), [&](int64_t number) {
-            return store.length(number) <= *settings.max_length;
+    const bool drops_long =
+        settings.truncation == config::TruncationMode::drop && settings.max_length;
+    std::vector<int64_t> kept;
+    if (drops_long || settings.min_length > 0) {
+        std::ranges::copy_if(samples, std::back_inserter(kept), [&](int64_t number) {
+            const int64_t length = store.length(number);
+            return length >= settings.min_length && (!drops_long || length <= *settings.max_length);
         });
-        report.dropped += std::ssize(samples) - std::ssize(short_ones);
-        samples = short_ones;
+        report.dropped += std::ssize(samples) - std::ssize(kept);
+        samples = kept;
     }
     RowPlan plan = settings.packs ? packed(store, samples, settings, report)
                                   : one_row_each(store, samples, settings, report);

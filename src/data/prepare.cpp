@@ -111,7 +111,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         taken.emplace_back(Value::List{Value(shown_name(source.dataset)), number(source.fraction),
                                        number(source.weight), number(source.epochs)});
     const Drawing& drawing = preparation.drawing;
-    return Value(Value::Object{
+    Value::Object all{
         {"version", Value(version_of_rows)},
         {"tokens", Value(store)},
         {"sources", Value(std::move(taken))},
@@ -130,7 +130,9 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"shuffle", Value(rows.shuffles)},
         {"seed", Value(rows.seed)},
         {"keeps_all", Value(rows.keeps_all)},
-    });
+    };
+    if (rows.min_length > 0) all.emplace_back("min_length", Value(rows.min_length));
+    return Value(std::move(all));
 }
 
 // Rank 0's claim; nothing on other ranks.

@@ -86,6 +86,20 @@ RowReport report_of(const Value& value) {
     return report;
 }
 
+namespace {
+
+std::string dropped_documents(const RowSettings& settings) {
+    const bool drops_long = settings.truncation == config::TruncationMode::drop;
+    if (settings.min_length > 0 || drops_long)
+        return format_text("documents {}{}or without anything to learn",
+                           settings.min_length > 0 ? "shorter than min_length, " : "",
+                           drops_long ? "longer than max_length, " : "");
+    return settings.max_length ? "documents without anything to learn within max_length"
+                               : "documents without anything to learn";
+}
+
+}  // namespace
+
 std::string to_text(const RowReport& report, const RowSettings& settings) {
     std::ostringstream out;
     out << "  documents   " << with_commas(report.samples) << ", " << with_commas(report.tokens)
@@ -100,11 +114,8 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
             << with_commas(report.samples_cut)
             << " documents longer than max_length = " << *settings.max_length << "\n";
     if (report.dropped > 0)
-        out << "  dropped     " << with_commas(report.dropped)
-            << (settings.truncation == config::TruncationMode::drop
-                    ? " documents longer than max_length, or without anything to learn\n"
-                : settings.max_length ? " documents without anything to learn within max_length\n"
-                                      : " documents without anything to learn\n");
+        out << "  dropped     " << with_commas(report.dropped) << " " << dropped_documents(settings)
+            << "\n";
     out << "  rows        " << with_commas(report.rows) << ", "
         << with_commas(report.of_rows.tokens) << " tokens";
     if (settings.packs)

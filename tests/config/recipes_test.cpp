@@ -188,6 +188,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
     const std::string nested =
         "adapter: qlora\nbnb_config_kwargs:\n  bnb_4bit_use_double_quant: false\n";
     BOOST_TEST(!of_recipe("a.yaml", start + nested).quantization.use_bnb_nested_quant);
+    BOOST_TEST(of_recipe("a.yaml", start + "min_sample_len: 200_000\n").data.min_length == 200'000);
     const Resolution experts =
         resolution_of("a.yaml", start + nested + "quantize_moe_experts: true\n");
     BOOST_TEST(experts.problems.empty());

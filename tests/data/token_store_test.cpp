@@ -134,6 +134,11 @@ BOOST_FIXTURE_TEST_CASE(a_plan_keeps_the_totals_of_its_rows, Folder) {
     for (const Case& one :
          {Case{{.max_length = {}, .keeps_all = true}, {34, 9, 9}},
           Case{{.max_length = 5, .keeps_all = true}, {25, 5, 5}},
+          Case{{.max_length = 8,
+          .min_length = 4,
+          .truncation = config::TruncationMode::drop,
+          .keeps_all = true},
+               {19, 8, 7}},
           Case{{.max_length = 10, .packs = true, .shuffles = true}, {34, 10, 9}},
           Case{{.max_length = 12, .packs = true, .strategy = Strategy::wrapped}, {34, 12, 12}}}) {
         RowReport report;

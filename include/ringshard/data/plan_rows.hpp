@@ -42,6 +42,7 @@ Expected<std::vector<int64_t>> choose_samples(const SampleChoice& choice);
 
 struct RowSettings {
     std::optional<int64_t> max_length;
+    int64_t min_length = 0;  // shorter documents are dropped
     config::TruncationMode truncation = config::TruncationMode::keep_start;
     bool packs = false;
     config::PackingStrategy strategy = config::PackingStrategy::bfd;

@@ -68,7 +68,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"max_packed_sequence_len", refused, "sample_packing packs up to sequence_len"},
     {"eval_sequence_len", read},
     {"excess_length_strategy", read},
-    {"min_sample_len", refused, "short rows are kept; take them out of the data", "0;1;2"},
+    {"min_sample_len", sets, "min_length"},
     {"sample_packing", sets, "packing"},
     {"eval_sample_packing", sets, "eval_packing"},
     {"curriculum_sampling", sets, "train_sampling_strategy", "true=sequential;false=random"},

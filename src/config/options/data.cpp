@@ -85,6 +85,12 @@ void add_data_options(OptionTable& table) {
         .at_least(1)
         .at_most(1 << 30);
     group
+        .serve("min_length", &DataSettings::min_length,
+               "Shortest document in tokens: shorter ones are dropped.")
+        .shapes_loss_if_set()
+        .at_least(0)
+        .at_most(1 << 30);
+    group
         .serve("truncation_mode", &DataSettings::truncation_mode,
                "Which end of a row that is too long is kept, or drop, which leaves such rows out.")
         .shapes_loss();
