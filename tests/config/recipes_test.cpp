@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(version_1) {
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_at_the_end) {
-    const std::string start = "model_name_or_path: m\nstage: sft\ndataset: d\ndo_predict: true\n";
+    const std::string start = "model_name_or_path: m\nstage: sft\ndo_predict: true\n";
     BOOST_TEST(of_recipe("p.yaml", start + "do_train: true\n").evaluation.do_predict);
     BOOST_TEST(refuses("p.yaml", start, "the file trains nothing"));
 }
