@@ -28,7 +28,8 @@ ENTRY = re.compile(r"Compiling entry function '(\S+)'.*?(\d+) bytes stack frame,
 # The type of the numbers and how many a pack has, as names of programs end in them: <..., __nv_bfloat16, 8, ...>.
 PACK = re.compile(r"(13__nv_bfloat16|S\d*_|f)Li(\d+)E")
 WIDE = {"ld": re.compile(r"\bld\.(global\.)?(nc\.)?(v4\.[a-z]32|v2\.[a-z]64)"),
-        "st": re.compile(r"\bst\.(global\.)?(v4\.[a-z]32|v2\.[a-z]64)")}
+        # Into shared memory where a kernel raises maxima of memory with atomics (FP8's columns).
+        "st": re.compile(r"\bst\.(global\.|shared\.)?(v4\.[a-z]32|v2\.[a-z]64)")}
 # Embeddings add to a table in fp32 that begins anywhere; a code of four bits is half a byte.
 NARROW = {("embedding.cu", "st"), ("nf4.cu", "ld")}
 # Of a multiprocessor.
