@@ -49,36 +49,39 @@ void inverse(int64_t size) {
 
 // Rows of two stretches, with other numbers between them.
 template <class T>
-void convolution(int64_t columns) {
+void convolution(int64_t columns, bool has_silu) {
     constexpr int64_t rows = 7;
     constexpr int64_t taps = 4;
     constexpr int64_t stretches = 2;
     const int64_t row = columns + 3;
-    compare(named<T>("causal_conv", columns), [&](const Queue& queue, Memory& memory) {
-        const CausalConv forward{.type = number_type<T>,
-                                 .x = memory.numbers<T>(rows * row),
-                                 .before = memory.numbers<T>(stretches * (taps - 1) * columns),
-                                 .weight = memory.numbers<T>(columns * taps),
-                                 .bias = memory.numbers<T>(columns),
-                                 .y = memory.unset<T>(rows * columns),
-                                 .stretch_of_row = memory.values<int64_t>({0, 0, 0, 0, 0, 1, 1}),
-                                 .begins = memory.values<int64_t>({0, 5, rows}),
-                                 .rows = rows,
-                                 .columns = columns,
-                                 .taps = taps,
-                                 .stretches = stretches,
-                                 .x_row = row};
-        causal_conv(queue, forward);
-        causal_conv_backward(
-            queue, forward,
-            {.dy = memory.numbers<float>(rows * row),
-             .d_sums = memory.unset<float>(rows * columns),
-             .dx = memory.numbers<float>(rows * row),
-             .d_before = memory.unset<float>(stretches * (taps - 1) * columns),
-             .d_weight = memory.unset<float>(num_conv_ranges(rows) * columns * taps),
-             .dy_row = row,
-             .dx_row = row});
-    });
+    compare(named<T>(has_silu ? "causal_conv" : "causal_conv without SiLU", columns),
+            [&](const Queue& queue, Memory& memory) {
+                const CausalConv forward{
+                    .type = number_type<T>,
+                    .x = memory.numbers<T>(rows * row),
+                    .before = memory.numbers<T>(stretches * (taps - 1) * columns),
+                    .weight = memory.numbers<T>(columns * taps),
+                    .bias = memory.numbers<T>(columns),
+                    .y = memory.unset<T>(rows * columns),
+                    .stretch_of_row = memory.values<int64_t>({0, 0, 0, 0, 0, 1, 1}),
+                    .begins = memory.values<int64_t>({0, 5, rows}),
+                    .rows = rows,
+                    .columns = columns,
+                    .taps = taps,
+                    .stretches = stretches,
+                    .x_row = row,
+                    .has_silu = has_silu};
+                causal_conv(queue, forward);
+                causal_conv_backward(
+                    queue, forward,
+                    {.dy = memory.numbers<float>(rows * row),
+                     .d_sums = memory.unset<float>(rows * columns),
+                     .dx = memory.numbers<float>(rows * row),
+                     .d_before = memory.unset<float>(stretches * (taps - 1) * columns),
+                     .d_weight = memory.unset<float>(num_conv_ranges(rows) * columns * taps),
+                     .dy_row = row,
+                     .dx_row = row});
+            });
 }
 
 }  // namespace
@@ -87,7 +90,10 @@ void delta_cases(Part part) {
     walk(false);
     if (part == Part::all) walk(true);
     inverse(16);
-    for_types(part, [](auto* type) { convolution<std::remove_pointer_t<decltype(type)>>(300); });
+    for (const bool has_silu : {true, false})
+        for_types(part, [has_silu](auto* type) {
+            convolution<std::remove_pointer_t<decltype(type)>>(300, has_silu);
+        });
 }
 
 }  // namespace ringshard::test
