@@ -33,11 +33,11 @@ TRAINED = {"gemma3": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size
            "ernie4_5_moe": ["--ep_size", "2", "--dtype", "bfloat16"],
            "glm4_moe": ["--ep_size", "2", "--dtype", "bfloat16"]}
 VOCABULARY = 512  # of the traces
-CORRECTION = "e_score_correction_bias"  # no run trains it, and every file has it in fp32
+CORRECTIONS = ("e_score_correction_bias", "expert_bias")  # no run trains them, and every file has them in fp32
 
 
 def corrections(model):
-    return {name: tensor for name, tensor in model.state_dict().items() if name.endswith(CORRECTION)}
+    return {name: tensor for name, tensor in model.state_dict().items() if name.endswith(CORRECTIONS)}
 
 
 def types_in(folder):
@@ -203,7 +203,7 @@ class Families(TrainerTest):
                 self.assertEqual(types_in(output), types_in(os.path.join(folder, "again")))
                 for key, weight in after.named_parameters():
                     self.assertTrue(torch.isfinite(weight).all(), key)
-                    if not key.endswith(CORRECTION):
+                    if not key.endswith(CORRECTIONS):
                         self.assertFalse(torch.equal(weight.float(), before.get_parameter(key)), key)
                 for key, correction in corrections(after).items():
                     self.assertEqual(correction.dtype, torch.float32)
