@@ -94,17 +94,22 @@ def learned(tokenizer, template, row):
     return [zlib.crc32(json.dumps(ids).encode()), ranges]
 
 
+def learned_of_rows(tokenizers, name):
+    """What of each row is learned under the template of this name. tokenizers: the folder of text/data."""
+    tokenizer = AutoTokenizer.from_pretrained(tokenizers / "tokenizers" / "chatml")
+    tokenizer.chat_template = (TEMPLATES / f"{name}.jinja").read_text(encoding="utf-8")
+    template = get_training_chat_template(tokenizer)
+    return [learned(tokenizer, template, row_of(row, name)) for row in ROWS]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     out = Path(parser.parse_args().out)
-    tokenizer = AutoTokenizer.from_pretrained(out / "text" / "data" / "tokenizers" / "chatml")
     found = {}
     for file in sorted(TEMPLATES.glob("*_training.jinja")):
         name = file.stem.removesuffix("_training")
-        tokenizer.chat_template = (TEMPLATES / f"{name}.jinja").read_text(encoding="utf-8")
-        template = get_training_chat_template(tokenizer)
-        found[name] = [learned(tokenizer, template, row_of(row, name)) for row in ROWS]
+        found[name] = learned_of_rows(out / "text" / "data", name)
         print(name, sum(each is not None for each in found[name]), "rows")
     folder = out / "training_templates"
     folder.mkdir(exist_ok=True)
