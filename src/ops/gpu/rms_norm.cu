@@ -11,8 +11,95 @@ RINGSHARD_BOTH float rounded(float number) {
     return to_float(narrow);
 }
 
-template <class T, int n, int packs>
+// Threads read all their packs of a row before they wait for each other, and have them in
+// registers.
+template <class T, int n, int packs, int threads, bool has_branch>
 struct Normalize {
+    RmsNorm work;
+    bool has_inverse;
+
+    struct Share {
+        Pack<T, n> of_row[packs];
+    };
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int count = static_cast<int>(work.width / n);
+        const T* const x = static_cast<const T*>(work.x) + team.number() * work.width;
+        T* const y = static_cast<T*>(work.y) + team.number() * work.width;
+        const T* const weight = static_cast<const T*>(work.weight);
+        auto own = team.template own<Share, 1>();
+        team.each_own(threads, own, [&](int64_t thread, Share& share) {
+            for_packs(thread, count,
+                      [&](int k, int pack) { share.of_row[k] = load_pack<n>(x + pack * n); });
+            if constexpr (has_branch) add_branch(thread, count, team.number(), share);
+        });
+        float inverse = 0;
+        if (has_inverse) {
+            inverse = work.inverse_rms[team.number()];
+        } else {
+            const float squares = team.reduce_own(
+                threads, own, 0.0F,
+                [&](int64_t thread, const Share& share) {
+                    float sum = 0;
+                    for_packs(thread, count, [&](int k, int) {
+                        const Floats<n> numbers = to_floats<n>(share.of_row[k]);
+                        for (int j = 0; j < n; ++j) sum += numbers[j] * numbers[j];
+                    });
+                    return sum;
+                },
+                Sum());
+            inverse = 1.0F / sqrtf(squares / static_cast<float>(work.width) + work.epsilon);
+            team.each(1, [&](int64_t) { work.inverse_rms[team.number()] = inverse; });
+        }
+        team.each_own(threads, own, [&](int64_t thread, const Share& share) {
+            Share weights;
+            for_packs(thread, count, [&](int k, int pack) {
+                weights.of_row[k] = load_pack<n>(weight + pack * n);
+            });
+            for_packs(thread, count, [&](int k, int pack) {
+                Floats<n> numbers = to_floats<n>(share.of_row[k]);
+                const Floats<n> w = to_floats<n>(weights.of_row[k]);
+                for (int j = 0; j < n; ++j)
+                    numbers[j] = (w[j] + work.offset) * (numbers[j] * inverse);
+                store<n>(y + pack * n, numbers);
+            });
+        });
+    }
+
+private:
+    // The share becomes that of the sum.
+    RINGSHARD_BOTH void add_branch(int64_t thread, int count, int64_t row, Share& share) const {
+        T* const branch = static_cast<T*>(work.branch) + row * work.width;
+        Share branches;
+        for_packs(thread, count,
+                  [&](int k, int pack) { branches.of_row[k] = load_pack<n>(branch + pack * n); });
+        for_packs(thread, count, [&](int k, int pack) {
+            Floats<n> sum = to_floats<n>(branches.of_row[k]);
+            const Floats<n> before = to_floats<n>(share.of_row[k]);
+            for (int j = 0; j < n; ++j) sum[j] = rounded<T>(sum[j] * work.factor) + before[j];
+            share.of_row[k] = to_pack<T, n>(sum);
+            store_pack<n>(branch + pack * n, share.of_row[k]);
+        });
+    }
+
+    template <class Work>
+    RINGSHARD_BOTH static void for_packs(int64_t thread, int count, Work work_of_pack) {
+#pragma unroll
+        for (int k = 0; k < packs; ++k) {
+            const int pack = static_cast<int>(thread) + k * threads;
+            if (pack < count) work_of_pack(k, pack);
+        }
+    }
+};
+
+constexpr int one_by_one = 0;
+
+// Rows of single numbers, which a thread reads one by one: of all at once there are too many for
+// its registers.
+template <class T, int threads, bool has_branch>
+struct Normalize<T, 1, one_by_one, threads, has_branch> {
     RmsNorm work;
     bool has_inverse;
 
@@ -23,64 +110,77 @@ struct Normalize {
         const int64_t row = team.number() * width;
         const T* const x = static_cast<const T*>(work.x) + row;
         T* const y = static_cast<T*>(work.y) + row;
-        T* const branch = work.branch == nullptr ? nullptr : static_cast<T*>(work.branch) + row;
+        T* const branch = has_branch ? static_cast<T*>(work.branch) + row : nullptr;
         const T* const weight = static_cast<const T*>(work.weight);
-        using Kept = KeptPack<T, n, packs>;
-        auto own = team.template own<Kept, packs>();
-        const auto sum_of_branch = [&](int64_t i) {
-            Floats<n> sum = load<n>(branch + i * n);
-            const Floats<n> before = load<n>(x + i * n);
-            for (int k = 0; k < n; ++k) sum[k] = rounded<T>(sum[k] * work.factor) + before[k];
-            const Pack<T, n> pack = to_pack<T, n>(sum);
-            store_pack<n>(branch + i * n, pack);
-            return pack;
-        };
-        const T* const normed = branch == nullptr ? x : branch;
-        const auto numbers_of = [&](int64_t i) { return load_pack<n>(normed + i * n); };
         float inverse = 0;
         if (has_inverse) {
             inverse = work.inverse_rms[team.number()];
-            team.each_own(width / n, own, [&](int64_t i, Kept& kept) {
-                kept.first([&] { return numbers_of(i); });
-            });
         } else {
-            const float squares = team.reduce_own(
-                width / n, own, 0.0F,
-                [&](int64_t i, Kept& kept) {
-                    const Floats<n> numbers = to_floats<n>(kept.first(
-                        [&] { return branch == nullptr ? numbers_of(i) : sum_of_branch(i); }));
-                    float sum = 0;
-                    for (int k = 0; k < n; ++k) sum += numbers[k] * numbers[k];
-                    return sum;
+            const float squares = team.reduce(
+                width, 0.0F,
+                [&](int64_t i) {
+                    Floats<1> number = load<1>(x + i);
+                    if constexpr (has_branch) {
+                        const float sum = rounded<T>(load<1>(branch + i)[0] * work.factor);
+                        const Pack<T, 1> pack = to_pack<T, 1>(Floats<1>{sum + number[0]});
+                        store_pack<1>(branch + i, pack);
+                        number = to_floats<1>(pack);
+                    }
+                    return number[0] * number[0];
                 },
                 Sum());
             inverse = 1.0F / sqrtf(squares / static_cast<float>(width) + work.epsilon);
             team.each(1, [&](int64_t) { work.inverse_rms[team.number()] = inverse; });
         }
-        team.each_own(width / n, own, [&](int64_t i, Kept& kept) {
-            Floats<n> numbers = to_floats<n>(kept.again([&] { return numbers_of(i); }));
-            const Floats<n> w = load<n>(weight + i * n);
-            for (int k = 0; k < n; ++k) numbers[k] = (w[k] + work.offset) * (numbers[k] * inverse);
-            store<n>(y + i * n, numbers);
+        team.each(width, [&](int64_t i) {
+            const Floats<1> number = load<1>(has_branch ? branch + i : x + i);
+            const Floats<1> w = load<1>(weight + i);
+            store<1>(y + i, Floats<1>{(w[0] + work.offset) * (number[0] * inverse)});
         });
     }
 };
 
+// Calls `work` with the threads of a row and the most packs of each.
+template <int n, class Work>
+void with_shares(int64_t width, Work work) {
+    constexpr int most = 16 / n;  // of the largest team
+    check_width(width, most * n * 1024);
+    const int64_t packs = width / n;
+    if constexpr (n == 1)
+        with_team(width, [&](auto team) { work(team, PackSize<one_by_one>()); });
+    else if (packs <= 4 * 32)
+        work(TeamSize<32>(), PackSize<4>());
+    else if (packs <= 2 * 128)
+        work(TeamSize<128>(), PackSize<2>());
+    else if (packs <= 4 * 128)
+        work(TeamSize<128>(), PackSize<4>());
+    else if (packs <= 4 * 256)
+        work(TeamSize<256>(), PackSize<4>());
+    else
+        work(TeamSize<1024>(), PackSize<most>());
+}
+
+// With more, registers would not suffice.
+constexpr int resident_blocks_of_norm(int threads, bool has_branch) {
+    return threads == 1024 ? 1 : (has_branch ? 768 : 1024) / threads_per_block(threads);
+}
+
+template <bool has_branch>
 void normalize(const Queue& queue, const RmsNorm& work, bool has_inverse) {
     with_packs(
         work.type, work.width,
         [&](auto* type, auto size) {
             using T = std::remove_pointer_t<decltype(type)>;
             constexpr int n = decltype(size)::value;
-            with_team(work.width, [&](auto team) {
+            with_shares<n>(work.width, [&](auto team, auto most) {
                 constexpr int threads = decltype(team)::value;
-                with_packs_of_thread<n, threads>(work.width, [&](auto packs) {
-                    run<threads>(queue, work.rows,
-                                 Normalize<T, n, decltype(packs)::value>{work, has_inverse});
-                });
+                constexpr int packs = decltype(most)::value;
+                run<threads, resident_blocks_of_norm(threads, has_branch)>(
+                    queue, work.rows,
+                    Normalize<T, n, packs, threads, has_branch>{work, has_inverse});
             });
         },
-        work.x, work.y, work.weight, work.branch);
+        work.x, work.y, work.weight, has_branch ? work.branch : nullptr);
 }
 
 // Rows of single numbers need these registers themselves.
@@ -198,8 +298,19 @@ struct AddRows {
 
 }  // namespace
 
-void rms_norm(const Queue& queue, const RmsNorm& work) { normalize(queue, work, false); }
-void rms_norm_again(const Queue& queue, const RmsNorm& work) { normalize(queue, work, true); }
+void rms_norm(const Queue& queue, const RmsNorm& work) {
+    if (work.branch == nullptr)
+        normalize<false>(queue, work, false);
+    else
+        normalize<true>(queue, work, false);
+}
+
+// The branch is the sum already.
+void rms_norm_again(const Queue& queue, const RmsNorm& work) {
+    RmsNorm of_sum = work;
+    if (work.branch != nullptr) of_sum.x = work.branch;
+    normalize<false>(queue, of_sum, true);
+}
 
 int64_t num_row_ranges(int64_t rows, int64_t width) {
     return ranges_of_rows(rows, threads_of_row(width));

@@ -22,6 +22,13 @@ void with_team(int64_t width, Work work) {
     }
 }
 
+// Throws if a row has more columns than the largest team has registers for.
+inline void check_width(int64_t width, int64_t most) {
+    if (width > most)
+        throw std::runtime_error("a norm of " + std::to_string(width) +
+                                 " columns: the kernels take " + std::to_string(most));
+}
+
 // Calls `work` with the most packs of a row that a thread of the team has.
 template <int n, int threads, class Work>
 void with_packs_of_thread(int64_t width, Work work) {
@@ -31,10 +38,7 @@ void with_packs_of_thread(int64_t width, Work work) {
     constexpr int most = columns / n;
     if constexpr (n > 1)
         if (packs == 1) return work(PackSize<1>());
-    if (packs > most)
-        throw std::runtime_error("a norm of " + std::to_string(width) +
-                                 " columns: the kernels take " +
-                                 std::to_string(most * n * threads));
+    check_width(width, most * n * threads);
     work(PackSize<most>());
 }
 
