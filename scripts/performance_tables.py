@@ -211,19 +211,30 @@ def expert_overlap():
 
 
 def gpu_steps():
-    """Steps of scripts/gpu-check, in order of the models' sizes."""
-    result = newest("gpu")
+    """Steps of scripts/gpu-check, in order of the models' sizes: the newest of each on the GPU that was measured last."""
+    results = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("????-??-??-gpu.json"))]
+    gpu = results[-1]["gpus"][0]
+    found = {}
+    for result in results:
+        if result["gpus"][0] == gpu:
+            found.update({gpu_step_name(row): (row, result["date"]) for row in result["bench"]})
     rows = []
-    for row in sorted(result["bench"], key=lambda row: (float(re.match(r"[\d.]+", row["model"]).group()), row["model"])):
-        name = "/".join([row["model"], f"{row['rows']}x{row['length']}", row["policy"], *row["words"]])
+    for name, (row, date) in sorted(found.items(), key=lambda entry: size_and_name(entry[1][0]["model"])):
         planned = row["planned"]
         rows.append([f"`{name}`", f"{1000 * row['seconds']:.0f}", f"{1000 * planned['seconds']:.0f}", f"{row['tokens_per_second']:,.0f}",
-                     f"{row['mfu_percent']:.1f}", f"{row['peak_tensors'] / 1e9:.1f}", f"{planned['peak_bytes'] / 1e9:.1f}"])
-    gpu = result["gpus"][0]
-    head = ["step", "ms", "planned", "tokens/s", "MFU, %", "GB", "planned"]
+                     f"{row['mfu_percent']:.1f}", f"{row['peak_tensors'] / 1e9:.1f}", f"{planned['peak_bytes'] / 1e9:.1f}", date])
+    head = ["step", "ms", "planned", "tokens/s", "MFU, %", "GB", "planned", "measured"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)]
-    return "\n".join([*lines, "", f"Measured: `scripts/gpu-check`, {result['date']}, one {gpu['name']} of {gpu['memory.total']}, "
-                                  f"driver {gpu['driver_version']}, {gpu['power.limit']}."])
+    return "\n".join([*lines, "", f"Measured: `scripts/gpu-check`, one {gpu['name']} of {gpu['memory.total']}, driver {gpu['driver_version']}, "
+                                  f"{gpu['power.limit']}."])
+
+
+def size_and_name(model):
+    return float(re.match(r"[\d.]+", model).group()), model
+
+
+def gpu_step_name(row):
+    return "/".join([row["model"], f"{row['rows']}x{row['length']}", row["policy"], *row["words"]])
 
 
 TABLES = [gpu_steps, adapters, adapters_together, experts, expert_overlap, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,

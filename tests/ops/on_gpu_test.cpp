@@ -358,7 +358,8 @@ BOOST_AUTO_TEST_CASE(every_kernel_of_a_product, *boost::unit_test::precondition(
 BOOST_AUTO_TEST_CASE(numbers_and_products_in_fp8) {
     const Gemms gemms = Gemms::open().value();
     const auto* const gpu = at::cuda::getCurrentDeviceProperties();
-    const bool has_products = 10 * gpu->major + gpu->minor >= 89;
+    // compute-sanitizer does not see what cuBLASLt's kernels write with bulk copies.
+    const bool has_products = 10 * gpu->major + gpu->minor >= 89 && !is_small();
     for (const auto& [tokens, in, out] :
          {std::array<int64_t, 3>{5, 32, 16}, {1, 1024, 256}, {300, 208, 144}, {777, 896, 1152}}) {
         if (!has_time_for(tokens, std::max(in, out))) continue;
