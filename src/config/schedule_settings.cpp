@@ -21,7 +21,7 @@ std::vector<std::string> keys_of(Schedule schedule) {
         case Schedule::linear:
         case Schedule::constant:
         case Schedule::constant_with_warmup: return {};
-        case Schedule::cosine:
+        case Schedule::cosine: return {"num_cycles", "warmup_type"};
         case Schedule::cosine_with_restarts: return {"num_cycles"};
         case Schedule::polynomial: return {"lr_end", "power"};
         case Schedule::inverse_sqrt: return {"timescale"};
@@ -192,6 +192,8 @@ Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& traini
         reader.complain(format_text("lr_end = {}: must be below learning_rate = {}",
                                     settings.last_rate, training.learning_rate));
     if (reader.has("timescale")) settings.timescale = reader.number("timescale", 1, false);
+    if (schedule == Schedule::cosine && !reader.is_first("warmup_type", "linear", "quadratic"))
+        settings.warmup_course = Course::square;
     if (schedule == Schedule::cosine_with_min_lr || schedule == Schedule::cosine_warmup_with_min_lr)
         read_lowest(reader, training, settings);
     if (schedule == Schedule::warmup_stable_decay) read_stable_decay(reader, settings);

@@ -74,6 +74,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.split_seed = config.run.seed;
     preparation.shuffle_seed = data.mixture_seed;
     preparation.documents = data.sample_by == config::SampleBy::document;
+    preparation.drops_copies = data.dataset_exact_deduplication;
     preparation.rows = {.max_length = data.max_length,
                         .min_length = data.min_length,
                         .truncation = data.truncation_mode,
@@ -201,6 +202,11 @@ std::optional<Failure> choose_drawing(const config::Config& config, Preparation&
             "test_split_size: a mixture with weight, epochs above 1 or mixture_temperature takes "
             "samples more than once, and the same one could be learned and evaluated; give "
             "eval_dataset_name");
+    if (data.dataset_exact_deduplication &&
+        (is_drawn || std::ranges::any_of(preparation.sources, &Source::repeats)))
+        return refuse(
+            "dataset_exact_deduplication: a mixture with weight, epochs above 1 or "
+            "mixture_temperature takes samples more than once; leave one of them out");
     if (data.mixture_seed && is_drawn)
         return refuse(
             "mixture_seed: a mixture with weight or mixture_temperature is drawn with the seed of "

@@ -153,7 +153,11 @@ Expected<std::vector<int64_t>> samples_of_mixture(const SampleChoice& choice) {
 
 Expected<std::vector<int64_t>> choose_samples(const SampleChoice& choice) {
     auto of_mixture = samples_of_mixture(choice);
-    if (!of_mixture || choice.side == SampleChoice::Side::all) return of_mixture;
+    if (!of_mixture) return of_mixture;
+    if (!choice.is_copy.empty())
+        std::erase_if(of_mixture.value(),
+                      [&](int64_t sample) { return choice.is_copy[static_cast<size_t>(sample)]; });
+    if (choice.side == SampleChoice::Side::all) return of_mixture;
     std::vector<int64_t> chosen = std::move(of_mixture).value();
     numpy_shuffle(static_cast<uint64_t>(choice.shuffle_seed.value_or(choice.seed)),
                   std::span(chosen));

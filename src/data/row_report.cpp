@@ -47,6 +47,7 @@ Value to_value(const RowReport& report) {
                                {"tokens", Value(report.tokens)},
                                {"cut_tokens", Value(report.cut_tokens)},
                                {"samples_cut", Value(report.samples_cut)},
+                               {"copies", Value(report.copies)},
                                {"dropped", Value(report.dropped)},
                                {"longest", Value(report.longest)},
                                {"rows", Value(report.rows)},
@@ -67,6 +68,7 @@ RowReport report_of(const Value& value) {
     read("tokens", report.tokens);
     read("cut_tokens", report.cut_tokens);
     read("samples_cut", report.samples_cut);
+    read("copies", report.copies);
     read("dropped", report.dropped);
     read("longest", report.longest);
     read("rows", report.rows);
@@ -104,6 +106,10 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
     std::ostringstream out;
     out << "  documents   " << with_commas(report.samples) << ", " << with_commas(report.tokens)
         << " tokens, the longest has " << with_commas(report.longest) << "\n";
+    if (report.copies > 0)
+        out << "  copies      " << with_commas(report.copies)
+            << " further documents have the tokens and labels of an earlier one, and are left "
+               "out\n";
     for (const SourceUse& use : report.sources)
         out << "    " << std::setw(6) << percent(use.taken, report.samples) << "  "
             << with_commas(use.taken) << " of " << use.name << ", which has "

@@ -39,7 +39,10 @@ double Schedule::share(int64_t step) const {
     if (kind_ == Kind::cosine_warmup_with_min_lr) return warmup_to_cosine(step);
     if (kind_ == Kind::warmup_stable_decay) return warmup_stable_decay(step);
     if (config::is_of_deepspeed(kind_)) return deepspeed(step);
-    if (step < warmup_) return ratio(step, warmup_);
+    if (step < warmup_) {
+        const double risen = ratio(step, warmup_);
+        return settings_.warmup_course == Course::square ? risen * risen : risen;
+    }
     const double progress = ratio(step - warmup_, num_steps_ - warmup_);
     switch (kind_) {
         case Kind::linear: return std::max(0.0, ratio(num_steps_ - step, num_steps_ - warmup_));
@@ -94,6 +97,7 @@ double Schedule::warmup_stable_decay(int64_t step) const {
             case Course::linear: return above_lowest(progress);
             case Course::cosine: return above_lowest(0.5 * (1.0 - std::cos(pi * progress)));
             case Course::root: return above_lowest(1.0 - std::sqrt(1.0 - progress));
+            case Course::square:            // of a cosine alone
             case Course::logarithm: break;  // of DeepSpeed's schedules alone
         }
     }
@@ -104,6 +108,7 @@ double Schedule::warmup_stable_decay(int64_t step) const {
         case Course::linear: return above_lowest(1.0 - progress);
         case Course::root: return above_lowest(1.0 - std::sqrt(progress));
         case Course::cosine:
+        case Course::square:
         case Course::logarithm: break;
     }
     return above_lowest(0.5 * (1.0 + std::cos(pi * settings_.num_cycles * 2.0 * progress)));

@@ -16,6 +16,23 @@ class Version(TrainerTest):
         self.expect(run("--version"), 0, "ringshard 0.", stream="stdout")
 
 
+REPOSITORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+class Repository(TrainerTest):
+    def test_a_clone_that_is_moved_runs_its_own_program(self):
+        link = os.path.join(REPOSITORY, "trainer")
+        built = os.path.dirname(os.path.realpath(TRAINER))
+        if not os.path.islink(link) or not built.startswith(os.path.realpath(REPOSITORY) + os.sep):
+            self.skipTest("the build lies outside the repository")
+        self.assertFalse(os.path.isabs(os.readlink(link)), os.readlink(link))
+
+    def test_flags_behind_an_action_of_the_cluster_count(self):
+        result = subprocess.run([os.path.join(REPOSITORY, "scripts", "slurm-cluster"), "status", "--nodes", "many"],
+                                capture_output=True, text=True, check=False)
+        self.expect(result, 2, "argument --nodes: invalid int value: 'many'")
+
+
 class WrongInput(TrainerTest):
     def test_unknown_command(self):
         self.expect_one_message(run("docter"), 64, "there is no command 'docter'; did you mean doctor?")
@@ -73,6 +90,9 @@ class WrongInput(TrainerTest):
 
     def test_unsupported(self):
         self.expect_one_message(run("config", "--optim_target_modules", "all"), 78, "is not served")
+
+    def test_what_begins_a_finished_run_anew_is_said(self):
+        self.expect(run("config", "--overwrite_output_dir", "true"), 0, "resume_from_checkpoint never begins anew in the folder of a run")
 
     def test_malformed_files(self):
         with tempfile.TemporaryDirectory() as folder:

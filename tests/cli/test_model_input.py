@@ -59,6 +59,19 @@ class ModelInput(TrainerTest):
         self.write_config(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 1.0})
         self.expect(self.train(), 0)
 
+    def test_positions_count_before_the_default_of_a_part(self):
+        """GLM rotates half of a head by default, which of 6 elements are 3."""
+        small = {"architectures": ["GlmForCausalLM"], "model_type": "glm", "vocab_size": 64, "hidden_size": 24, "intermediate_size": 32,
+                 "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64,
+                 "pad_token_id": 1, "eos_token_id": 2}
+        for part, code, words in ((None, 78, "3 elements of a head would rotate"), (0.67, 0, "")):
+            with self.subTest(part):
+                self.config = {**small, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+                if part:
+                    self.config["rope_parameters"]["partial_rotary_factor"] = part
+                self.write_config()
+                self.expect(run("init", "--config_json", os.path.join(self.model, "config.json"), "--output_dir", self.output), code, words)
+
     def test_long_values_are_cut(self):
         self.write_config(layer_types=["full_attention"] * 100_000, num_hidden_layers=3)
         result = self.train()

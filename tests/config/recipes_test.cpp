@@ -189,6 +189,13 @@ BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
         "adapter: qlora\nbnb_config_kwargs:\n  bnb_4bit_use_double_quant: false\n";
     BOOST_TEST(!of_recipe("a.yaml", start + nested).quantization.use_bnb_nested_quant);
     BOOST_TEST(of_recipe("a.yaml", start + "min_sample_len: 200_000\n").data.min_length == 200'000);
+    BOOST_TEST(of_recipe("a.yaml", start + "dataset_exact_deduplication: true\n")
+                   .data.dataset_exact_deduplication);
+    const std::string quadratic = start + "lr_quadratic_warmup: true\n";
+    BOOST_TEST(of_recipe("a.yaml", quadratic).training.lr_scheduler_kwargs ==
+               R"({"warmup_type":"quadratic"})");
+    BOOST_TEST(has_note(resolution_of("a.yaml", quadratic + "lr_scheduler: linear\n"),
+                        "lr_quadratic_warmup: not needed"));
     const Resolution experts =
         resolution_of("a.yaml", start + nested + "quantize_moe_experts: true\n");
     BOOST_TEST(experts.problems.empty());
@@ -287,6 +294,15 @@ BOOST_AUTO_TEST_CASE(version_1) {
     BOOST_TEST(refuses("v1.yaml", recipe + "optim_config:\n  name: muon\n", "AdamW is served"));
 }
 
+BOOST_AUTO_TEST_CASE(tools_and_a_ring) {
+    const std::string start = "model_name_or_path: m\nstage: sft\ntemplate: qwen3\n";
+    BOOST_TEST(has_note(resolution_of("p.yaml", start + "tool_format: qwen\n"),
+                        "tool_format: not needed"));
+    BOOST_TEST(refuses("p.yaml", start + "tool_format: glm4\n", "tool_format = glm4"));
+    BOOST_TEST(of_recipe("p.yaml", start + "context_parallel_size: 2\n").parallel.cp_size.value() ==
+               2);
+}
+
 BOOST_AUTO_TEST_CASE(an_evaluation_at_the_end) {
     const std::string start = "model_name_or_path: m\nstage: sft\ndo_predict: true\n";
     BOOST_TEST(of_recipe("p.yaml", start + "do_train: true\n").evaluation.do_predict);
@@ -296,6 +312,23 @@ BOOST_AUTO_TEST_CASE(an_evaluation_at_the_end) {
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(ms_swift)
+
+BOOST_AUTO_TEST_CASE(rows_that_its_export_prepares) {
+    const std::string exported =
+        "swift export --model m --dataset org/d --to_cached_dataset true \\\n"
+        "  --split_dataset_ratio 0.01 --output_dir ./c\n";
+    const std::string command =
+        "swift sft --model m --tuner_type full --cached_dataset './c/train' \\\n"
+        "  --cached_val_dataset './c/val' --output_dir out\n";
+    const config::Config config = of_recipe("cached.sh", exported + command);
+    BOOST_TEST(config.data.datasets.find(R"("path":"org/d")") != std::string::npos);
+    BOOST_TEST(config.data.test_split_size.value() == 0.01);
+    BOOST_TEST(config.run.output_dir == "out");
+    BOOST_TEST(
+        has_note(resolution_of("cached.sh", exported + command), "cached_dataset: not needed"));
+    BOOST_TEST(refuses("cached.sh", command, "cached_dataset = ./c/train"));
+    BOOST_TEST(refuses("cached.sh", exported, "has no command"));
+}
 
 BOOST_AUTO_TEST_CASE(a_command_in_a_script) {
     const std::string script = R"(# 20GB
@@ -445,6 +478,8 @@ optimizer:
     BOOST_TEST(config.data.dataset_test_split == "validation[:64]");
     BOOST_TEST(config.evaluation.eval_steps.value() == 50);
     BOOST_TEST(refuses("automodel.yaml", recipe + "teacher_model: x\n", "teacher_model"));
+    const std::string noise = recipe + "neftune:\n  noise_alpha: 5.0\n";
+    BOOST_TEST(of_recipe("automodel.yaml", noise).training.neftune_noise_alpha.value_or(0) == 5);
 }
 
 // The accumulation follows from the rows of a step and the ranks.

@@ -64,6 +64,7 @@ BOOST_AUTO_TEST_CASE(runs_of_one_job_are_adapters) {
                R"([{"name":"0","lora_r":"4","rank_pattern":"{\"q_proj\":2,\"a_proj\":3}"},)"
                R"({"name":"wide","lora_r":"8"}])");
     BOOST_TEST(says(problem("one_job: maybe\nlist: [{seed: 1}]\n"), "one_job: must be true or"));
+    BOOST_TEST(says(problem("name: \"a\\nb\"\nlist: [{seed: 1}]\n"), "without control characters"));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_is_stronger_than_what_holds_for_all) {

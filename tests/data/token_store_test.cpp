@@ -110,6 +110,27 @@ BOOST_AUTO_TEST_CASE(both_ends_can_be_cut) {
         boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(copies_have_the_same_tokens_labels_weights_and_documents) {
+    SampleList list;
+    list.add(Numbers{1, 2}, Numbers{1, 2});
+    list.add(Numbers{1, 2}, Numbers{no_label, 2});
+    list.add(Numbers{1, 2}, Numbers{1, 2});
+    list.add(Numbers{1, 2}, Numbers{1, 2}, Numbers{1, 1});
+    list.add(Numbers{1}, Numbers{1});
+    const Numbers length{2};
+    list.add(Numbers{1, 2}, Numbers{1, 2}, length, std::vector<float>{1, 0.5F});
+    list.add(Numbers{1, 2}, Numbers{no_label, 2});
+    list.add(Numbers{2, 1}, Numbers{2, 1});
+    list.add(Numbers{1, 2}, Numbers{1, 2}, length);
+    SampleChoice choice{.source_ends = {9}, .is_copy = find_copies(TokenStore(std::move(list)))};
+    BOOST_TEST(choose_samples(choice).value() == (std::vector<int64_t>{0, 1, 3, 4, 5, 7}),
+               boost::test_tools::per_element());
+    // They are left out before a split: no row of training is evaluated.
+    choice.test_size = 2;
+    choice.side = SampleChoice::Side::train;
+    BOOST_TEST(choose_samples(choice).value().size() == 4U);
+}
+
 // A run takes them from the file of the plan and looks at no row.
 BOOST_FIXTURE_TEST_CASE(a_plan_keeps_the_totals_of_its_rows, Folder) {
     SampleList list;

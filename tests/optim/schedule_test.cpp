@@ -132,6 +132,26 @@ BOOST_AUTO_TEST_CASE(rates_are_those_of_deepspeed) {
     }
 }
 
+// Against the sums of axolotl's cosine with lr_quadratic_warmup.
+BOOST_AUTO_TEST_CASE(a_warmup_may_be_quadratic) {
+    const config::Resolution resolution = config::resolve(
+        table,
+        {"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs",
+         R"({"warmup_type": "quadratic"})", "--warmup_steps", "4", "--learning_rate", "0.5"},
+        Environment());
+    BOOST_TEST_REQUIRE(resolution.problems.empty());
+    const optim::Schedule schedule(resolution.settings.values.training, 12);
+    for (int step = 0; step < 12; ++step) {
+        BOOST_TEST_INFO_SCOPE("step " << step);
+        const double theirs =
+            step < 4 ? std::pow(step / 4.0, 2)
+                     : std::max(0.0, 0.5 * (1.0 + std::cos(std::acos(-1.0) * (step - 4) / 8.0)));
+        BOOST_TEST(std::abs(schedule.learning_rate(step) - 0.5 * theirs) <= 1e-15);
+    }
+    BOOST_TEST(has(problem_of("cosine", R"({"warmup_type": "cubic"})"), "linear or quadratic"));
+    BOOST_TEST(has(problem_of("linear", R"({"warmup_type": "quadratic"})"), "does not take"));
+}
+
 BOOST_AUTO_TEST_CASE(a_share_of_all_steps_is_rounded_up) {
     BOOST_TEST(optim::num_warmup_steps(0.1, 24) == 3);
     BOOST_TEST(optim::num_warmup_steps(0.1, 30) == 3);

@@ -100,6 +100,21 @@ class Starts(TrainerTest):
         self.expect(self.start(*OURS, *NEW), 0, "resuming from trainer_output/checkpoint-2")
         self.expect_job_ends_with(79, "attempt 2 of this run has begun")
 
+    def test_of_three_that_take_over_at_once_one_goes_on(self):
+        self.begin("step:3:stall", "checkpoint-2/manifest.json")
+        starts = [subprocess.Popen([TRAINER, *OURS, *NEW], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=clean_environment(RINGSHARD_FAULT="claim:1:stall", RINGSHARD_TEST_GO_ON=self.go_on)) for _ in range(3)]
+        for start in starts:
+            self.addCleanup(start.kill)
+            while "resuming from" not in (line := start.stderr.readline()):
+                self.assertNotEqual(line, "")
+        open(self.go_on, "w").close()
+        said = [start.communicate(timeout=60 * PATIENCE)[1] for start in (self.job, *starts)]
+        codes = [start.returncode for start in (self.job, *starts)]
+        self.assertIn(0, codes, said)
+        self.assertLessEqual(set(codes), {0, 79}, said)  # one that begins late finds the run complete
+        self.assertEqual([line["step"] for line in read_steps(self.output)], [1, 2, 3, 4])
+
     def test_a_requeued_job_follows_itself_at_once(self):
         job = {"SLURM_JOB_ID": "7"}
         self.begin("step:3:stall", "checkpoint-2/manifest.json", "--resume_from_checkpoint", "never", **job)

@@ -37,6 +37,7 @@ struct DataSettings {
     std::string dataset_text_field = "text";
     std::optional<int64_t> max_length = 1024;
     int64_t min_length = 0;
+    bool dataset_exact_deduplication = false;
     TruncationMode truncation_mode = TruncationMode::keep_start;
     bool shuffle_dataset = false;
     bool skip_prepare_dataset = false;

@@ -9,7 +9,7 @@
 namespace ringshard::config {
 
 // Shape of the learning rate between two levels.
-enum class Course { linear, cosine, root, logarithm };
+enum class Course { linear, cosine, root, square, logarithm };
 
 // Values of lr_scheduler_kwargs for reduce_lr_on_plateau, with torch's defaults.
 struct PlateauSettings {

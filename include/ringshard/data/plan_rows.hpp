@@ -34,11 +34,16 @@ struct SampleChoice {
     // `shuffles`, of which a number of passes is given.
     std::optional<int64_t> shuffle_seed{};
     std::vector<bool> shuffles{};  // by source
+    std::vector<bool> is_copy{};   // by sample; these are left out before a split. Empty: none
 };
 // Returns sample numbers in the order of use. Selects like TRL and datasets, but with a seed for
 // the split. Draws the samples of datasets' interleave_datasets for the same seed. Fails if a
 // mixture does not end, or draws from a source without samples.
 Expected<std::vector<int64_t>> choose_samples(const SampleChoice& choice);
+
+// Returns, by sample, whether an earlier one has the same tokens, labels, weights and documents.
+// Reads the whole store, and holds 24 bytes a sample.
+std::vector<bool> find_copies(const TokenStore& store);
 
 struct RowSettings {
     std::optional<int64_t> max_length;
@@ -68,6 +73,7 @@ struct RowReport {
     int64_t tokens = 0;       // of all samples
     int64_t cut_tokens = 0;   // lost to max_length
     int64_t samples_cut = 0;  // samples that lose tokens
+    int64_t copies = 0;       // samples of the sources left out as copies of others
     int64_t dropped = 0;      // samples without a target, within max_length if it is set
     int64_t longest = 0;      // longest sample
     int64_t rows = 0;

@@ -135,7 +135,7 @@ constexpr ForeignKey automodel_list[] = {
     {"packed_sequence.packed_sequence_size", read},
     {"packed_sequence.*", idle, "bfd packs documents, which stay apart"},
     {"peft*", read},
-    {"neftune*", refused, "its fields are not read; give neftune_noise_alpha"},
+    {"neftune.noise_alpha", sets, "neftune_noise_alpha"},
     {"embedding_row_repair*", refused, "weights are taken as they are stored"},
     {"tool_call_eval*", refused, "eval_prompts generates texts at every evaluation"},
     {"diffusion*", refused, no_diffusion},

@@ -35,6 +35,18 @@ void read_axolotl_schedule(ForeignImport& import) {
     read_axolotl_warmup(import);
     const std::string schedule = import.text("lr_scheduler", "cosine");
     const double lowest = import.number("cosine_min_lr_ratio", 0);
+    const bool is_quadratic = import.is_on("lr_quadratic_warmup");
+    if (is_quadratic && schedule == "cosine") {
+        import.set("lr_quadratic_warmup", "lr_scheduler_type", std::string("cosine"));
+        import.set("lr_quadratic_warmup", "lr_scheduler_kwargs",
+                   ordered_json{
+                       { "warmup_type",
+                         "quadratic" }});
+        if (lowest > 0) import.idle("cosine_min_lr_ratio", "axolotl goes by lr_quadratic_warmup");
+        return;
+    }
+    if (is_quadratic)
+        import.idle("lr_quadratic_warmup", "axolotl reads it beside lr_scheduler cosine");
     if (schedule != "cosine" || lowest <= 0) {
         if (import.has("lr_scheduler"))
             import.set("lr_scheduler", "lr_scheduler_type", import.at("lr_scheduler"));

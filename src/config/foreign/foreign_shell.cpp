@@ -24,7 +24,10 @@ struct KnownCommand {
     std::string_view command;
 };
 
+constexpr std::string_view export_command = "swift export";
+
 constexpr KnownCommand known_commands[] = {
+    {"swift", "export", export_command},
     {"swift", "sft", "swift sft"},
     {"swift", "pt", "swift pt"},
     {"megatron", "sft", "megatron sft"},
@@ -190,13 +193,44 @@ private:
     ForeignFile file_;
 };
 
+// A training on rows that `swift export --to_cached_dataset true` has prepared is one on the rows
+// that it reads, with the settings of both commands.
+void take_exported_rows(const ForeignFile& exported, ForeignFile& file) {
+    const auto text = [](const ForeignFile& of, const char* key) {
+        const auto found = of.content.find(key);
+        return found != of.content.end() && found->is_string() ? found->get<std::string>() : "";
+    };
+    const std::string folder = text(exported, "output_dir");
+    const std::string tested = text(file, "cached_val_dataset");
+    if (folder.empty() || text(file, "cached_dataset") != folder + "/train" ||
+        (!tested.empty() && tested != folder + "/val"))
+        return;
+    for (const auto& [key, value] : exported.content.items()) {
+        if (file.content.contains(key) || key == "output_dir") continue;
+        file.content[key] = value;
+        file.lines[key] = exported.lines.at(key);
+    }
+}
+
 }  // namespace
 
 ForeignFile read_foreign_shell(const std::string& script, const std::string& name,
                                Problems& problems) {
-    for (const Words& words : read_shell(script))
-        if (const FoundCommand found = find_command(words); found.end > 0)
-            return CommandReader(words, found, name, problems).read();
+    std::vector<ForeignFile> exports;
+    for (const Words& words : read_shell(script)) {
+        const FoundCommand found = find_command(words);
+        if (found.end == 0) continue;
+        Problems of_command;
+        ForeignFile file = CommandReader(words, found, name, of_command).read();
+        if (found.command == export_command) {
+            if (file.content.value("to_cached_dataset", ordered_json(false)) == true)
+                exports.push_back(std::move(file));
+            continue;
+        }
+        problems.insert(problems.end(), of_command.begin(), of_command.end());
+        for (const ForeignFile& exported : exports) take_exported_rows(exported, file);
+        return file;
+    }
     problems.push_back({ExitCode::settings,
                         format_text("{}: has no command `swift sft`, `swift pt`, `megatron sft`, "
                                     "`megatron pt`, `llamafactory-cli train` or `axolotl train`",

@@ -76,6 +76,35 @@ void read_factory_precision(ForeignImport& import) {
     }
 }
 
+// The form in which a template of LLaMA-Factory writes tools anyway, as the models' own chat
+// templates do; empty: another one.
+std::string_view tool_format_of(std::string_view name) {
+    constexpr std::pair<std::string_view, std::string_view> own[] = {
+        {"qwen", "qwen"},          {"qwen3", "qwen"},        {"qwen3_nothink", "qwen"},
+        {"mimo", "qwen"},          {"mimo_v2", "qwen"},      {"qwen3_5", "qwen3_5"},
+        {"qwen3_6", "qwen3_5"},    {"llama3", "llama3"},     {"llama4", "llama3"},
+        {"mistral", "mistral"},    {"ministral", "mistral"}, {"mistral_small", "mistral"},
+        {"ministral3", "mistral"}, {"glm4", "glm4"},         {"glmz1", "glm4"},
+        {"glm4_moe", "glm4_moe"},  {"glm4_7", "glm4_moe"},   {"gemma4", "gemma4"},
+        {"lfm2", "lfm2"},          {"minimax1", "minimax1"}, {"minimax2", "minimax2"},
+        {"seed_oss", "seed_oss"},  {"bailing_v2", "ling"},   {"qwen3_5_nothink", "qwen3_5"},
+    };
+    const auto* const found =
+        std::ranges::find(own, name, &std::pair<std::string_view, std::string_view>::first);
+    return found == std::end(own) ? std::string_view() : found->second;
+}
+
+void read_tool_format(ForeignImport& import) {
+    const std::string format = import.text("tool_format");
+    if (format.empty()) return;
+    if (format == tool_format_of(import.text("template")))
+        import.idle("tool_format", "the chat template writes tools in this form");
+    else
+        import.refuse("tool_format",
+                      "the chat template writes tools; chat_template_path names another one, and "
+                      "agent_template has the forms hermes and react_en");
+}
+
 void translate_llama_factory(ForeignImport& import) {
     const std::string stage = import.text("stage", "sft");
     if (stage != "sft" && stage != "pt") import.refuse("stage", reasons::fine_tuning_only);
@@ -107,6 +136,7 @@ void translate_llama_factory(ForeignImport& import) {
     if (import.has("template"))
         import.note("template",
                     "the tokenizer's own chat template is used; chat_template_path names another");
+    read_tool_format(import);
     read_llama_factory_data(import);
 }
 

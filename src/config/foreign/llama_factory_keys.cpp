@@ -99,7 +99,7 @@ constexpr ForeignKey llama_factory_list[] = {
     {"eval_on_each_dataset", refused, "one dataset is evaluated"},
     {"packing", read},
     {"neat_packing", read},
-    {"tool_format", refused, "the chat template writes tools, or agent_template hermes"},
+    {"tool_format", read},
     {"default_system", sets, "system_prompt"},
     {"enable_thinking", idle, "the chat template and the column chat_template_kwargs say it"},
     {"preserve_thinking", idle, "the chat template says it"},
@@ -164,6 +164,7 @@ constexpr ForeignKey llama_factory_list[] = {
     {"hyper_parallel_cp_size", sets, "cp_size"},
     {"tensor_model_parallel_size", sets, "tp_size", "1="},
     {"pipeline_model_parallel_size", sets, "pp_size", "1="},
+    {"context_parallel_size", sets, "cp_size"},
     {"expert_model_parallel_size", sets, "ep_size"},
     {"sequence_parallel", idle, reasons::layout},
     {"use_distributed_optimizer", idle, reasons::layout},
@@ -181,7 +182,8 @@ constexpr ForeignKey llama_factory_list[] = {
     {"reward_model*", refused, reasons::fine_tuning_only},
     {"fp8_enable_fsdp_float8_all_gather", idle, "weights are gathered in bf16"},
     {"fp8_backend", sets, "fp8_backend", "torchao=ao;auto=ao"},
-    {"overwrite_output_dir", idle, "resume_from_checkpoint says what happens"},
+    {"overwrite_output_dir", idle,
+     "resume_from_checkpoint never begins anew in the folder of a run"},
 };
 
 // transformers' defaults where TRL has others, and LLaMA-Factory's own.

@@ -186,8 +186,12 @@ private:
 }  // namespace
 
 void read_swift_data(ForeignImport& import) {
+    // Of a `swift export` in the same script.
+    const bool has_rows_of_cache = import.is_on("to_cached_dataset");
     for (const char* key : {"cached_dataset", "cached_val_dataset", "custom_dataset_info"})
-        if (import.has(key))
+        if (import.has(key) && has_rows_of_cache && std::string_view(key) != "custom_dataset_info")
+            import.idle(key, "its rows are prepared from the dataset of swift export");
+        else if (import.has(key))
             import.refuse(key, "give the rows themselves as dataset; they are prepared anew");
     SwiftData(import).read();
 }

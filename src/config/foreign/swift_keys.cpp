@@ -44,6 +44,7 @@ constexpr ForeignKey swift_shared_list[] = {
     {"val_dataset", read},
     {"cached_dataset", read},
     {"cached_val_dataset", read},
+    {"to_cached_dataset", idle, reasons::prepared},
     {"custom_dataset_info", read},
     {"split_dataset_ratio", read},
     {"columns", read},

@@ -54,7 +54,7 @@ void add_checkpoint_options(OptionTable& table) {
     group.accept("restore_callback_states_from_checkpoint", Shape::boolean, "false",
                  "all state is restored");
     group.accept("overwrite_output_dir", Shape::boolean, "false",
-                 "resume_from_checkpoint says what happens");
+                 "resume_from_checkpoint never begins anew in the folder of a run");
     group.refuse("save_safetensors", Shape::boolean, "true", "models are written as safetensors");
     group.serve("push_to_hub", &CheckpointSettings::push_to_hub,
                 "Print the command that uploads output_dir to the Hugging Face hub when the run "

@@ -91,6 +91,10 @@ void add_data_options(OptionTable& table) {
         .at_least(0)
         .at_most(1 << 30);
     group
+        .serve("dataset_exact_deduplication", &DataSettings::dataset_exact_deduplication,
+               "Take one of several documents with the same tokens and labels: the first.")
+        .shapes_loss_if_set();
+    group
         .serve("truncation_mode", &DataSettings::truncation_mode,
                "Which end of a row that is too long is kept, or drop, which leaves such rows out.")
         .shapes_loss();

@@ -120,6 +120,7 @@ void add_fsdp_options(OptionTable& table) {
     const std::string unit = "every transformer block is a unit of its own";
     group.accept("fsdp_auto_wrap_policy", Shape::word, "null", unit);
     group.accept("fsdp_transformer_layer_cls_to_wrap", Shape::word, "null", unit);
+    group.accept("fsdp_transformer_cls_names_to_wrap", Shape::word, "null", unit);
     group.accept("fsdp_min_num_params", Shape::integer, "null", unit);
     const std::string loading = "every rank reads its own part of the weights";
     group.accept("fsdp_cpu_ram_efficient_loading", Shape::boolean, "true", loading);
