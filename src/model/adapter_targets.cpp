@@ -1,12 +1,10 @@
 #include "adapter_targets.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "module_names.hpp"
 #include "name_patterns.hpp"
-#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -124,22 +122,6 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
     return layers;
 }
 
-namespace {
-
-// PEFT's default targets by model type, for types that this program serves.
-std::vector<std::string> defaults_of_peft(const ModelSpec& spec) {
-    const auto config = json_or_null<nlohmann::json>(spec.config_json);
-    const auto type = config.is_object() ? config.value("model_type", "") : std::string();
-    if (type == "phi") return {"q_proj", "v_proj", "fc1", "fc2"};
-    if (type == "gpt_neox") return {"query_key_value"};
-    for (const auto* name :
-         {"llama", "mistral", "stablelm", "gemma", "gemma2", "gemma3_text", "qwen2", "qwen3"})
-        if (type == name) return {"q_proj", "v_proj"};
-    return {};
-}
-
-}  // namespace
-
 bool asks_for_all_linear(const LoraConfig& config) {
     const std::vector<std::string>& targets = config.target_modules;
     return targets.size() == 1 && lower_case(targets.front()) == "all-linear";
@@ -162,7 +144,7 @@ std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
     } else if (targets.empty()) {
         config.targets_are_expression = false;
         if (config.has_no_modules) return std::nullopt;
-        const auto theirs = defaults_of_peft(spec);
+        const std::vector<std::string>& theirs = spec.peft.targets;
         if (theirs.empty() && !config.target_parameters.empty()) return std::nullopt;
         const std::vector<std::string> ends =
             theirs.empty() ? std::vector<std::string>{"q_proj", "v_proj"} : theirs;

@@ -1,9 +1,10 @@
 #include "ringshard/model/config_fields.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "reading/architecture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
@@ -14,240 +15,60 @@ using nlohmann::json;
 
 namespace {
 
-// Fields that models are made by.
-constexpr const char* read_fields[] = {"architectures",
-                                       "attention_bias",
-                                       "attention_dropout",
-                                       "attention_in_multiplier",
-                                       "attention_multiplier",
-                                       "attention_out_bias",
-                                       "attention_out_multiplier",
-                                       "attn_layer_indices",
-                                       "attn_logit_softcapping",
-                                       "block_auto_adjust_ff_dim",
-                                       "block_ff_dim",
-                                       "block_ffn_dim_multiplier",
-                                       "block_multiple_of",
-                                       "clip_qkv",
-                                       "conv_L_cache",
-                                       "conv_bias",
-                                       "decoder_sparse_step",
-                                       "embd_pdrop",
-                                       "embedding_dropout",
-                                       "embedding_multiplier",
-                                       "final_logit_softcapping",
-                                       "first_k_dense_replace",
-                                       "full_attention_interval",
-                                       "full_attn_idxs",
-                                       "head_dim",
-                                       "hidden_act",
-                                       "hidden_activation",
-                                       "hidden_dropout",
-                                       "hidden_size",
-                                       "initializer_range",
-                                       "intermediate_size",
-                                       "key_multiplier",
-                                       "kv_lora_rank",
-                                       "layer_norm_eps",
-                                       "layer_types",
-                                       "layers_block_type",
-                                       "linear_conv_kernel_dim",
-                                       "linear_key_head_dim",
-                                       "linear_num_key_heads",
-                                       "linear_num_value_heads",
-                                       "linear_value_head_dim",
-                                       "lm_head_multiplier",
-                                       "logit_scale",
-                                       "logits_scaling",
-                                       "mamba_conv_bias",
-                                       "mamba_d_conv",
-                                       "mamba_d_head",
-                                       "mamba_d_ssm",
-                                       "mamba_d_state",
-                                       "mamba_expand",
-                                       "mamba_n_groups",
-                                       "mamba_n_heads",
-                                       "mamba_norm_before_gate",
-                                       "mamba_proj_bias",
-                                       "mamba_rms_norm",
-                                       "max_position_embeddings",
-                                       "max_window_layers",
-                                       "mlp_bias",
-                                       "mlp_layer_types",
-                                       "mlp_multipliers",
-                                       "mlp_only_layers",
-                                       "model_type",
-                                       "moe_intermediate_size",
-                                       "moe_k",
-                                       "moe_layer_end_index",
-                                       "moe_layer_interval",
-                                       "moe_layer_start_index",
-                                       "moe_norm_min",
-                                       "moe_num_experts",
-                                       "moe_num_shared_experts",
-                                       "moe_topk",
-                                       "n_group",
-                                       "n_routed_experts",
-                                       "n_shared_experts",
-                                       "no_rope_layer_interval",
-                                       "no_rope_layers",
-                                       "norm_eps",
-                                       "norm_epsilon",
-                                       "norm_topk_prob",
-                                       "num_attention_heads",
-                                       "num_dense_layers",
-                                       "num_experts",
-                                       "num_experts_per_tok",
-                                       "num_hidden_layers",
-                                       "num_key_value_heads",
-                                       "num_local_experts",
-                                       "num_shared_experts",
-                                       "original_max_position_embeddings",
-                                       "pad_token_id",
-                                       "partial_rotary_factor",
-                                       "position_embedding_type",
-                                       "projectors_bias",
-                                       "q_lora_rank",
-                                       "qk_layernorm",
-                                       "qk_nope_head_dim",
-                                       "qk_rope_head_dim",
-                                       "qkv_bias",
-                                       "quantization_config",
-                                       "query_pre_attn_scalar",
-                                       "resid_pdrop",
-                                       "residual_dropout",
-                                       "residual_multiplier",
-                                       "rms_norm_eps",
-                                       "rope_interleave",
-                                       "rope_local_base_freq",
-                                       "rope_parameters",
-                                       "rope_scaling",
-                                       "rope_theta",
-                                       "rotary_emb_base",
-                                       "rotary_pct",
-                                       "routed_scaling_factor",
-                                       "router_aux_loss_coef",
-                                       "router_jitter_noise",
-                                       "shared_expert_intermediate_size",
-                                       "shared_intermediate_size",
-                                       "sliding_window",
-                                       "sliding_window_pattern",
-                                       "ssm_in_multiplier",
-                                       "ssm_multipliers",
-                                       "ssm_out_multiplier",
-                                       "swiglu_alpha",
-                                       "swiglu_limit",
-                                       "text_config",
-                                       "tie_embedding",
-                                       "tie_word_embeddings",
-                                       "time_step_limit",
-                                       "topk_group",
-                                       "topk_method",
-                                       "use_bias",
-                                       "use_bidirectional_attention",
-                                       "use_expert_bias",
-                                       "use_parallel_residual",
-                                       "use_post_norm",
-                                       "use_qk_norm",
-                                       "use_qkv_bias",
-                                       "use_sliding_window",
-                                       "v_head_dim",
-                                       "vocab_size",
-                                       "z_loss_coefficient"};
+// Fields that functions of reading/ read.
+constexpr const char* read_fields =
+    "architectures attention_bias attention_dropout decoder_sparse_step embd_pdrop "
+    "embedding_dropout first_k_dense_replace head_dim hidden_act hidden_dropout hidden_size "
+    "initializer_range intermediate_size kv_lora_rank layer_types mamba_conv_bias "
+    "mamba_d_conv mamba_d_head mamba_d_ssm mamba_d_state mamba_expand mamba_n_groups "
+    "mamba_n_heads mamba_proj_bias max_position_embeddings max_window_layers mlp_bias "
+    "mlp_layer_types mlp_only_layers model_type moe_intermediate_size n_group "
+    "n_routed_experts n_shared_experts norm_topk_prob num_attention_heads num_experts "
+    "num_experts_per_tok num_hidden_layers num_key_value_heads num_local_experts "
+    "original_max_position_embeddings pad_token_id partial_rotary_factor q_lora_rank "
+    "qk_nope_head_dim qk_rope_head_dim quantization_config resid_pdrop residual_dropout "
+    "rms_norm_eps rope_parameters rope_scaling rope_theta routed_scaling_factor "
+    "router_aux_loss_coef shared_expert_intermediate_size sliding_window "
+    "sliding_window_pattern text_config tie_word_embeddings time_step_limit topk_group "
+    "use_bias use_sliding_window v_head_dim vocab_size";
 
 // Fields of transformers' classes, and of releases, that no text model is computed with.
-constexpr const char* other_fields[] = {"_attn_implementation",
-                                        "_attn_implementation_autoset",
-                                        "_name_or_path",
-                                        "_sliding_window_pattern",
-                                        "add_cross_attention",
-                                        "attn_implementation",
-                                        "attn_implementation_autoset",
-                                        "auto_map",
-                                        "aux_loss_alpha",
-                                        "base_model_ep_plan",
-                                        "base_model_fsdp_plan",
-                                        "base_model_pp_plan",
-                                        "base_model_tp_plan",
-                                        "block_dim",
-                                        "block_mlp_init_scale",
-                                        "block_norm_eps",
-                                        "block_out_init_scale",
-                                        "block_use_swiglu",
-                                        "block_use_xavier_init",
-                                        "boi_token_id",
-                                        "boi_token_index",
-                                        "bos_token_id",
-                                        "cache_implementation",
-                                        "chunk_size_feed_forward",
-                                        "classifier_dropout",
-                                        "conv_dim",
-                                        "conv_dim_out",
-                                        "conv_use_xavier_init",
-                                        "cross_attention_hidden_size",
-                                        "decoder_start_token_id",
-                                        "dtype",
-                                        "eod_token_id",
-                                        "eoi_token_id",
-                                        "eoi_token_index",
-                                        "eos_token_id",
-                                        "ep_size",
-                                        "finetuning_task",
-                                        "gradient_checkpointing",
-                                        "id2label",
-                                        "ignore_index",
-                                        "image_seq_length",
-                                        "image_token_id",
-                                        "image_token_index",
-                                        "is_causal",
-                                        "is_decoder",
-                                        "is_encoder_decoder",
-                                        "label2id",
-                                        "mamba_chunk_size",
-                                        "mask_token_id",
-                                        "mm_tokens_per_image",
-                                        "moe_layer_freq",
-                                        "mtp_num_hidden_layers",
-                                        "multimodal_projector_bias",
-                                        "num_heads",
-                                        "num_logits_to_keep",
-                                        "num_mtp_layers",
-                                        "num_nextn_predict_layers",
-                                        "output_attentions",
-                                        "output_hidden_states",
-                                        "output_router_logits",
-                                        "prefix",
-                                        "pretraining_tp",
-                                        "problem_type",
-                                        "projector_hidden_act",
-                                        "qk_head_dim",
-                                        "return_dict",
-                                        "return_dict_in_generate",
-                                        "sep_token_id",
-                                        "seq_aux",
-                                        "spatial_merge_size",
-                                        "task_specific_params",
-                                        "tie_encoder_decoder",
-                                        "tokenizer_class",
-                                        "torch_dtype",
-                                        "torchscript",
-                                        "transformers.js_config",
-                                        "transformers_version",
-                                        "unk_token_id",
-                                        "use_cache",
-                                        "use_pos_enc",
-                                        "use_return_dict",
-                                        "video_token_id",
-                                        "vision_config",
-                                        "vision_end_token_id",
-                                        "vision_feature_layer",
-                                        "vision_feature_select_strategy",
-                                        "vision_start_token_id",
-                                        "vision_token_id"};
+constexpr const char* other_fields =
+    "_attn_implementation _attn_implementation_autoset _name_or_path _sliding_window_pattern "
+    "add_cross_attention attn_implementation attn_implementation_autoset auto_map "
+    "aux_loss_alpha base_model_ep_plan base_model_fsdp_plan base_model_pp_plan "
+    "base_model_tp_plan block_dim block_mlp_init_scale block_norm_eps block_out_init_scale "
+    "block_use_swiglu block_use_xavier_init boi_token_id boi_token_index bos_token_id "
+    "cache_implementation chunk_size_feed_forward classifier_dropout conv_dim conv_dim_out "
+    "conv_use_xavier_init cross_attention_hidden_size decoder_start_token_id dtype "
+    "eod_token_id eoi_token_id eoi_token_index eos_token_id ep_size finetuning_task "
+    "gradient_checkpointing id2label ignore_index image_seq_length image_token_id "
+    "image_token_index is_causal is_decoder is_encoder_decoder label2id mamba_chunk_size "
+    "mask_token_id mm_tokens_per_image moe_layer_freq mtp_num_hidden_layers "
+    "multimodal_projector_bias num_heads num_logits_to_keep num_mtp_layers "
+    "num_nextn_predict_layers output_attentions output_hidden_states output_router_logits "
+    "prefix pretraining_tp problem_type projector_hidden_act qk_head_dim return_dict "
+    "return_dict_in_generate sep_token_id seq_aux spatial_merge_size task_specific_params "
+    "tie_encoder_decoder tokenizer_class torch_dtype torchscript transformers.js_config "
+    "transformers_version unk_token_id use_cache use_pos_enc use_return_dict video_token_id "
+    "vision_config vision_end_token_id vision_feature_layer vision_feature_select_strategy "
+    "vision_start_token_id vision_token_id";
+
+// All fields that models are made by.
+const std::set<std::string>& fields_of_models() {
+    static const std::set<std::string> all = [] {
+        const std::vector<std::string> shared = split(read_fields, ' ');
+        std::set<std::string> names(shared.begin(), shared.end());
+        for (const Architecture& one : all_architectures())
+            names.insert(one.fields.begin(), one.fields.end());
+        return names;
+    }();
+    return all;
+}
 
 bool is_known(const std::string& name) {
-    const auto is_it = [&](const char* known) { return name == known; };
-    return std::ranges::any_of(read_fields, is_it) || std::ranges::any_of(other_fields, is_it);
+    static const std::vector<std::string> others = split(other_fields, ' ');
+    return fields_of_models().contains(name) || std::ranges::find(others, name) != others.end();
 }
 
 void add_unknown(const json& fields, const std::string& prefix, std::vector<std::string>& found) {
@@ -260,7 +81,7 @@ void add_unknown(const json& fields, const std::string& prefix, std::vector<std:
 bool is_model_field(const std::string& name) { return is_known(name); }
 
 std::string nearest_model_field(const std::string& name) {
-    return nearest_name(name, {std::begin(read_fields), std::end(read_fields)});
+    return nearest_name(name, {fields_of_models().begin(), fields_of_models().end()});
 }
 
 std::vector<std::string> unknown_fields(const std::filesystem::path& config_json) {
@@ -277,7 +98,7 @@ std::vector<std::string> unknown_fields(const std::filesystem::path& config_json
 std::string warn_of_unknown_fields(const std::filesystem::path& config_json) {
     const std::vector<std::string> unknown = unknown_fields(config_json);
     if (unknown.empty()) return {};
-    const std::vector<std::string> known(std::begin(read_fields), std::end(read_fields));
+    const std::vector<std::string> known(fields_of_models().begin(), fields_of_models().end());
     std::vector<std::string> near;
     for (const std::string& name : unknown) {
         const std::string nearest = nearest_name(name.substr(name.rfind('.') + 1), known);

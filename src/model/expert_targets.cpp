@@ -1,32 +1,21 @@
 #include "expert_targets.hpp"
 
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "module_names.hpp"
 #include "name_patterns.hpp"
 #include "parts/expert_adapter.hpp"
-#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
 
 namespace {
 
-// The model types that PEFT converts, as far as this program serves them.
-constexpr std::array<std::string_view, 13> converted_types{
-    "deepseek_v2",   "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "flex_olmo", "glm4_moe",
-    "glm4_moe_lite", "mixtral",     "olmoe", "qwen3_moe",    "qwen3_next", "solar_open"};
-
 // The names that PEFT converts; nullptr: none.
 const ExpertsSpec* converted_experts(const ModelSpec& spec) {
-    const auto config = json_or_null<nlohmann::json>(spec.config_json);
-    const auto type = config.is_object() ? config.value("model_type", "") : std::string();
-    if (std::ranges::find(converted_types, type) == converted_types.end()) return nullptr;
+    if (!spec.peft.converts_experts) return nullptr;
     const auto block = std::ranges::find_if(
         spec.blocks, [](const BlockSpec& one) { return one.experts() != nullptr; });
     return block == spec.blocks.end() ? nullptr : block->experts();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "architectures/architecture.hpp"
 #include "conversion.hpp"
+#include "reading/architecture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 
@@ -56,6 +56,7 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     ModelSpec spec = architecture->read(config);
     if (config.failure()) return *config.failure();
     spec.architecture = architecture->name;
+    spec.peft = architecture->peft;
     spec.config_json = with_architecture(text, *architecture);
     spec.frozen = spec.never_trained();
     if (spec.is_stored_quantised) spec.config_json = without_quantization(spec.config_json);

@@ -254,8 +254,8 @@ void add(Fields& fields, const std::vector<BlockSpec>& blocks) {
 }  // namespace
 
 std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
-    const auto& [architecture, vocabulary, stored_vocabulary, width, blocks, tied, norm, names,
-                 has_head_bias, ropes, query_scale, embedding_multiplier,
+    const auto& [architecture, peft, vocabulary, stored_vocabulary, width, blocks, tied, norm,
+                 names, has_head_bias, ropes, query_scale, embedding_multiplier,
                  rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
                  router_aux_loss_coef, has_router_aux_loss, initializer_range, max_positions,
                  config_json, is_wrapped, text_config, is_stored_quantised, constants,

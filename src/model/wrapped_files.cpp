@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view head = "lm_head.";
 constexpr std::string_view embedding = "embed_tokens.weight";
-// Prefixes in files of transformers 5, of older releases, and of Qwen2.5-VL.
+// Prefixes in files of transformers 5 and of older releases.
 constexpr std::array body_prefixes{"model.language_model.", "language_model.model.", "model."};
 
 // Prefixes of the text model's names in the files.

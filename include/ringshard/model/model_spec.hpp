@@ -50,9 +50,16 @@ struct TrainedRowsSpec {
     bool empty() const { return embedding.empty() && head.empty(); }
 };
 
+// What PEFT does by itself in models of a class.
+struct PeftRules {
+    std::vector<std::string> targets{};  // the layers of an adapter that names none
+    bool converts_experts = false;       // adapts all experts of a block as one parameter
+};
+
 // A model as config.json describes it, with the decisions of a run.
 struct ModelSpec {
     std::string architecture;
+    PeftRules peft{};
     int64_t vocabulary = 0;         // rows of the embedding and of the head
     int64_t stored_vocabulary = 0;  // and in the model's files: tokens may be added
     int64_t width = 0;              // hidden_size

@@ -1,7 +1,7 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 #include "ringshard/ops/xielu.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -14,8 +14,6 @@ void add_constants(ModelSpec& spec) {
             {activation + "eps", static_cast<float>(ops::xielu_form::ceiling)});
     }
 }
-
-}  // namespace
 
 // An MLP without a gate, whose activation has two trained scalars, and heads that are normed.
 ModelSpec read_apertus(ConfigReader& config) {
@@ -41,4 +39,10 @@ ModelSpec read_apertus(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family apertus() {
+    return {{.name = "ApertusForCausalLM", .model_type = "apertus", .read = read_apertus}};
+}
+
+}  // namespace ringshard::model::architectures

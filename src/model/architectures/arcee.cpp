@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Llama with a squared ReLU in place of a gate.
 ModelSpec read_arcee(ConfigReader& config) {
@@ -10,4 +12,8 @@ ModelSpec read_arcee(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family arcee() { return {{.name = "ArceeForCausalLM", .model_type = "arcee", .read = read_arcee}}; }
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,6 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -20,8 +20,6 @@ ModelSpec read_common(ConfigReader& config, double theta) {
     return spec;
 }
 
-}  // namespace
-
 ModelSpec read_cohere(ConfigReader& config) {
     ModelSpec spec = read_common(config, 500000.0);
     refuse_flag(config, "use_qk_norm");
@@ -37,4 +35,14 @@ ModelSpec read_cohere2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family cohere() {
+    return {{.name = "CohereForCausalLM",
+             .model_type = "cohere",
+             .read = read_cohere,
+             .fields = {"layer_norm_eps", "logit_scale", "use_qk_norm"}},
+            {.name = "Cohere2ForCausalLM", .model_type = "cohere2", .read = read_cohere2}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,8 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Llama with windows in three blocks of four; the positions are lengthened by default.
 ModelSpec read_cwm(ConfigReader& config) {
@@ -19,4 +21,8 @@ ModelSpec read_cwm(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family cwm() { return {{.name = "CwmForCausalLM", .model_type = "cwm", .read = read_cwm}}; }
+
+}  // namespace ringshard::model::architectures

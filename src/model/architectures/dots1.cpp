@@ -1,6 +1,8 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Every query and key head is normed by itself; the last blocks may look through a window.
 ModelSpec read_dots1(ConfigReader& config) {
@@ -21,4 +23,13 @@ ModelSpec read_dots1(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family dots1() {
+    return {{.name = "Dots1ForCausalLM",
+             .model_type = "dots1",
+             .read = read_dots1,
+             .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "common.hpp"
+#include "../reading/common.hpp"
 #include "ringshard/base/shown.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -55,8 +55,6 @@ int64_t read_block(ConfigReader& config, const char* name, int64_t usual) {
     return usual;
 }
 
-}  // namespace
-
 ModelSpec read_ernie4_5(ConfigReader& config) { return read_common(config, 128, 2); }
 
 // Experts beside an MLP in some blocks or in all.
@@ -75,4 +73,19 @@ ModelSpec read_ernie4_5_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family ernie4_5() {
+    return {
+        {.name = "Ernie4_5ForCausalLM",
+         .model_type = "ernie4_5",
+         .read = read_ernie4_5,
+         .fields = {"moe_k", "moe_layer_end_index", "moe_layer_interval", "moe_layer_start_index",
+                    "moe_norm_min", "moe_num_experts", "moe_num_shared_experts"}},
+        {.name = "Ernie4_5_MoeForCausalLM",
+         .model_type = "ernie4_5_moe",
+         .read = read_ernie4_5_moe,
+         .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,6 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -18,8 +18,6 @@ ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_to
     if (window) rotate_windows_alone(spec);
     return spec;
 }
-
-}  // namespace
 
 // Norms stand behind the branches.
 ModelSpec read_exaone4(ConfigReader& config) {
@@ -43,4 +41,17 @@ ModelSpec read_exaone_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family exaone4() {
+    return {{.name = "Exaone4ForCausalLM",
+             .model_type = "exaone4",
+             .read = read_exaone4,
+             .fields = {"num_shared_experts"}},
+            {.name = "ExaoneMoeForCausalLM",
+             .model_type = "exaone_moe",
+             .read = read_exaone_moe,
+             .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures

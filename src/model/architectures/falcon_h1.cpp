@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -21,8 +21,6 @@ MambaSpec read_state(ConfigReader& config, const ModelSpec& spec) {
         config.complain("mamba_norm_before_gate = true: must be false beside mamba_rms_norm");
     return mamba;
 }
-
-}  // namespace
 
 // A Mamba layer beside attention in each block, and factors everywhere: that of keys belongs to the
 // scores, and that of the rows that the attention reads to these twice, and to its result.
@@ -55,4 +53,17 @@ ModelSpec read_falcon_h1(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family falcon_h1() {
+    return {
+        {.name = "FalconH1ForCausalLM",
+         .model_type = "falcon_h1",
+         .read = read_falcon_h1,
+         .fields = {"attention_in_multiplier", "attention_out_multiplier", "embedding_multiplier",
+                    "key_multiplier", "lm_head_multiplier", "mamba_norm_before_gate",
+                    "mamba_rms_norm", "mlp_multipliers", "projectors_bias", "ssm_in_multiplier",
+                    "ssm_multipliers", "ssm_out_multiplier"}}};
+}
+
+}  // namespace ringshard::model::architectures

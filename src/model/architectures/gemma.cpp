@@ -1,8 +1,9 @@
 #include <cmath>
 
-#include "windows.hpp"
+#include "../reading/windows.hpp"
+#include "../reading/wrapped.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -53,8 +54,6 @@ ModelSpec read_capped(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 ModelSpec read_gemma(ConfigReader& config) {
     ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_act", 16));
     // An old name of the activation that the releases were trained with.
@@ -100,4 +99,46 @@ ModelSpec read_gemma3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+ModelSpec read_wrapped_gemma3(ConfigReader& config) {
+    ModelSpec spec = read_wrapped_model(config, {.text_type = "gemma3_text", .tied = true});
+    if (spec.logits_cap > 0)
+        config.complain(
+            format_text("text_config: final_logit_softcapping = {}: transformers does not use it "
+                        "in Gemma3ForConditionalGeneration; set it to null",
+                        spec.logits_cap));
+    return spec;
+}
+
+}  // namespace
+
+Family gemma() {
+    return {
+        {.name = "GemmaForCausalLM",
+         .model_type = "gemma",
+         .read = read_gemma,
+         .fields = {"attn_logit_softcapping", "final_logit_softcapping", "hidden_activation",
+                    "query_pre_attn_scalar", "rope_local_base_freq", "use_bidirectional_attention"},
+         .peft = {.targets = {"q_proj", "v_proj"}}},
+        {.name = "Gemma2ForCausalLM",
+         .model_type = "gemma2",
+         .read = read_gemma2,
+         .peft = {.targets = {"q_proj", "v_proj"}}},
+        {.name = "Gemma3ForCausalLM",
+         .model_type = "gemma3_text",
+         .read = read_gemma3,
+         .usual = {{"vocab_size", 262208},
+                   {"hidden_size", 2304},
+                   {"intermediate_size", 9216},
+                   {"num_hidden_layers", 26},
+                   {"num_attention_heads", 8},
+                   {"num_key_value_heads", 4},
+                   {"head_dim", 256},
+                   {"max_position_embeddings", 131072}},
+         .peft = {.targets = {"q_proj", "v_proj"}}},
+        {.name = "VaultGemmaForCausalLM", .model_type = "vaultgemma", .read = read_vaultgemma},
+        {.name = "Gemma3ForConditionalGeneration",
+         .model_type = "gemma3",
+         .read = read_wrapped_gemma3}};
+}
+
+}  // namespace ringshard::model::architectures

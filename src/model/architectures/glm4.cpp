@@ -1,6 +1,6 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -17,8 +17,6 @@ ModelSpec read_common(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 ModelSpec read_glm(ConfigReader& config) { return read_common(config); }
 
 // With norms behind both branches too.
@@ -31,4 +29,11 @@ ModelSpec read_glm4(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family glm4() {
+    return {{.name = "GlmForCausalLM", .model_type = "glm", .read = read_glm},
+            {.name = "Glm4ForCausalLM", .model_type = "glm4", .read = read_glm4}};
+}
+
+}  // namespace ringshard::model::architectures

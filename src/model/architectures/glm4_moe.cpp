@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Experts beside an MLP in all blocks but the first ones. Files may hold blocks behind the last
 // one, which predict further tokens.
@@ -32,4 +34,18 @@ ModelSpec read_solar_open(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family glm4_moe() {
+    return {{.name = "Glm4MoeForCausalLM",
+             .model_type = "glm4_moe",
+             .read = read_glm4_moe,
+             .fields = {"use_qk_norm"},
+             .peft = {.converts_experts = true}},
+            {.name = "SolarOpenForCausalLM",
+             .model_type = "solar_open",
+             .read = read_solar_open,
+             .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,6 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -15,8 +15,6 @@ void check_heads(ConfigReader& config, const ModelSpec& spec) {
         config.complain(format_text(
             "head_dim = {}: GPT-NeoX has heads of hidden_size / num_attention_heads", head_dim));
 }
-
-}  // namespace
 
 // Queries, keys and values are one tensor, head by head; attention and MLP, without a gate, read
 // the same input, each through a LayerNorm of its own.
@@ -52,4 +50,14 @@ ModelSpec read_gpt_neox(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family gpt_neox() {
+    return {{.name = "GPTNeoXForCausalLM",
+             .model_type = "gpt_neox",
+             .read = read_gpt_neox,
+             .fields = {"layer_norm_eps", "rotary_emb_base", "rotary_pct", "use_parallel_residual"},
+             .peft = {.targets = {"query_key_value"}}}};
+}
+
+}  // namespace ringshard::model::architectures

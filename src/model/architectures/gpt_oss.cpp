@@ -1,6 +1,6 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -20,8 +20,6 @@ ExpertsSpec read_turned_experts(ConfigReader& config, ModelSpec& spec) {
     experts.up = "gate_up_proj";
     return experts;
 }
-
-}  // namespace
 
 // Experts with biases in all blocks, windows in every other one, heads with sinks.
 ModelSpec read_gpt_oss(ConfigReader& config) {
@@ -46,4 +44,13 @@ ModelSpec read_gpt_oss(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family gpt_oss() {
+    return {{.name = "GptOssForCausalLM",
+             .model_type = "gpt_oss",
+             .read = read_gpt_oss,
+             .fields = {"swiglu_alpha", "swiglu_limit"}}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // The plain model, with a factor for the embedding, the scores, both branches and the logits.
 ModelSpec read_granite(ConfigReader& config) {
@@ -15,4 +17,80 @@ ModelSpec read_granite(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+// The files hold the experts of a block as one tensor.
+ExpertsSpec read_granite_experts(ConfigReader& config, ModelSpec& spec) {
+    ExpertsSpec experts = read_experts(
+        config, spec,
+        {.count = 8, .per_token = 2, .intermediate_name = "intermediate_size", .aux_loss = 0.001});
+    // The softmax of the chosen logits is that of all, to the sum 1.
+    experts.routing.normalises = true;
+    experts.tensors = ExpertTensors::stacked;
+    experts.router = "block_sparse_moe.router.layer";
+    experts.experts = "block_sparse_moe";
+    experts.up = "input_linear.weight";
+    experts.down = "output_linear.weight";
+    return experts;
+}
+
+MlpSpec read_shared_mlp(ConfigReader& config, const MlpSpec& plain) {
+    MlpSpec mlp = plain;
+    mlp.intermediate = config.whole_number_or("shared_intermediate_size", widest, 1024);
+    mlp.is_fused = true;
+    mlp.gate_up = "shared_mlp.input_linear";
+    mlp.down = "shared_mlp.output_linear";
+    return mlp;
+}
+
+// Granite with experts in place of the MLP.
+ModelSpec read_granitemoe(ConfigReader& config) {
+    ModelSpec spec = read_granite(config);
+    const ExpertsSpec experts = read_granite_experts(config, spec);
+    for (BlockSpec& block : spec.blocks) block.feed_forward().part = experts;
+    return spec;
+}
+
+// Granite 4: Mamba layers beside some that attend, whose heads do not rotate by default; and an MLP
+// of its own name, with experts beside it or without.
+ModelSpec read_granitemoehybrid(ConfigReader& config) {
+    ModelSpec spec = read_granite(config);
+    refuse_flag(config, "mlp_bias");
+    const MambaSpec mamba = read_mamba(config, spec);
+    std::vector<bool> has_state(spec.blocks.size(), true);
+    for (const char* const field : {"layer_types", "layers_block_type"})
+        if (config.has(field)) has_state = read_state_layers(config, field, spec.blocks.size());
+    const bool rotates = config.part("position_embedding_type") == "rope";
+    const MlpSpec mlp = read_shared_mlp(config, spec.blocks.front().mlp());
+    PartSpec feed_forward = mlp;
+    if (config.part("num_local_experts") != 0) {
+        ExpertsSpec experts = read_granite_experts(config, spec);
+        experts.shared = mlp;
+        feed_forward = std::move(experts);
+    }
+    for (size_t i = 0; i < spec.blocks.size(); ++i) {
+        BlockSpec& block = spec.blocks[i];
+        block.feed_forward().part = feed_forward;
+        if (!rotates) block.attention().rope.reset();
+        if (has_state[i]) block.mixer().part = mamba;
+    }
+    return spec;
+}
+
+}  // namespace
+
+Family granite() {
+    return {
+        {.name = "GraniteForCausalLM",
+         .model_type = "granite",
+         .read = read_granite,
+         .fields = {"attention_multiplier", "embedding_multiplier", "logits_scaling",
+                    "residual_multiplier"}},
+        {.name = "GraniteMoeForCausalLM",
+         .model_type = "granitemoe",
+         .read = read_granitemoe,
+         .fields = {"layers_block_type", "position_embedding_type", "shared_intermediate_size"}},
+        {.name = "GraniteMoeHybridForCausalLM",
+         .model_type = "granitemoehybrid",
+         .read = read_granitemoehybrid}};
+}
+
+}  // namespace ringshard::model::architectures

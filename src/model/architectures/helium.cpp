@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Pairs of elements that rotate are neighbours; the output projection has no bias.
 ModelSpec read_helium(ConfigReader& config) {
@@ -19,4 +21,10 @@ ModelSpec read_helium(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family helium() {
+    return {{.name = "HeliumForCausalLM", .model_type = "helium", .read = read_helium}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Every query and key head is normed by itself after it has rotated.
 ModelSpec read_hunyuan_v1_dense(ConfigReader& config) {
@@ -37,4 +39,16 @@ ModelSpec read_hunyuan_v1_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family hunyuan_v1_dense() {
+    return {{.name = "HunYuanDenseV1ForCausalLM",
+             .model_type = "hunyuan_v1_dense",
+             .read = read_hunyuan_v1_dense,
+             .fields = {"moe_topk"}},
+            {.name = "HunYuanMoEV1ForCausalLM",
+             .model_type = "hunyuan_v1_moe",
+             .read = read_hunyuan_v1_moe}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,8 +1,10 @@
 #include <cmath>
 
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Granite's factors, of which that of the logits multiplies, and norms behind the branches too.
 ModelSpec read_hyperclovax(ConfigReader& config) {
@@ -24,4 +26,14 @@ ModelSpec read_hyperclovax(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family hyperclovax() {
+    return {{.name = "HyperCLOVAXForCausalLM",
+             .model_type = "hyperclovax",
+             .read = read_hyperclovax,
+             .fields = {"attention_multiplier", "embedding_multiplier", "logits_scaling",
+                        "residual_multiplier", "use_post_norm"}}};
+}
+
+}  // namespace ringshard::model::architectures

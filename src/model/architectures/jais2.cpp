@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // LayerNorms, biases everywhere, and squared ReLU without a gate.
 ModelSpec read_jais2(ConfigReader& config) {
@@ -13,4 +15,13 @@ ModelSpec read_jais2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family jais2() {
+    return {{.name = "Jais2ForCausalLM",
+             .model_type = "jais2",
+             .read = read_jais2,
+             .fields = {"layer_norm_eps"}}};
+}
+
+}  // namespace ringshard::model::architectures

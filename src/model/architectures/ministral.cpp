@@ -1,6 +1,8 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Mistral, of whose blocks some may see everything.
 ModelSpec read_ministral(ConfigReader& config) {
@@ -11,4 +13,10 @@ ModelSpec read_ministral(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family ministral() {
+    return {{.name = "MinistralForCausalLM", .model_type = "ministral", .read = read_ministral}};
+}
+
+}  // namespace ringshard::model::architectures

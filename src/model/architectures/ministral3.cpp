@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Queries at far positions are scaled, by two fields of rope_parameters.
 ModelSpec read_ministral3(ConfigReader& config) {
@@ -29,4 +31,10 @@ ModelSpec read_ministral3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family ministral3() {
+    return {{.name = "Ministral3ForCausalLM", .model_type = "ministral3", .read = read_ministral3}};
+}
+
+}  // namespace ringshard::model::architectures

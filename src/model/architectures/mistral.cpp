@@ -1,6 +1,9 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
+#include "../reading/wrapped.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // The plain model, whose blocks all look through one window unless sliding_window is null.
 ModelSpec read_mistral(ConfigReader& config) {
@@ -14,4 +17,20 @@ ModelSpec read_mistral(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+ModelSpec read_mistral3(ConfigReader& config) {
+    return read_wrapped_model(config, {.text_type = "mistral", .tied = true});
+}
+
+}  // namespace
+
+Family mistral() {
+    return {{.name = "MistralForCausalLM",
+             .model_type = "mistral",
+             .read = read_mistral,
+             .peft = {.targets = {"q_proj", "v_proj"}}},
+            {.name = "Mistral3ForConditionalGeneration",
+             .model_type = "mistral3",
+             .read = read_mistral3}};
+}
+
+}  // namespace ringshard::model::architectures

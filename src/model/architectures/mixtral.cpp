@@ -1,7 +1,9 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 #include "ringshard/base/shown.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Mistral with experts in place of the MLP, and names of its own for their tensors.
 ModelSpec read_mixtral(ConfigReader& config) {
@@ -27,4 +29,14 @@ ModelSpec read_mixtral(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family mixtral() {
+    return {{.name = "MixtralForCausalLM",
+             .model_type = "mixtral",
+             .read = read_mixtral,
+             .fields = {"router_jitter_noise"},
+             .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures

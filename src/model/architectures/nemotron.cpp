@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // LayerNorms whose factors are learned as the difference from 1, and squared ReLU without a gate.
 ModelSpec read_nemotron(ConfigReader& config) {
@@ -15,4 +17,13 @@ ModelSpec read_nemotron(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family nemotron() {
+    return {{.name = "NemotronForCausalLM",
+             .model_type = "nemotron",
+             .read = read_nemotron,
+             .fields = {"norm_eps"}}};
+}
+
+}  // namespace ringshard::model::architectures

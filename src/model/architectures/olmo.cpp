@@ -1,7 +1,7 @@
+#include "../reading/windows.hpp"
 #include "ringshard/base/shown.hpp"
-#include "windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -15,8 +15,6 @@ ModelSpec read_olmo_fields(ConfigReader& config, const Defaults& defaults) {
     }
     return spec;
 }
-
-}  // namespace
 
 // LayerNorms without factors.
 ModelSpec read_olmo(ConfigReader& config) {
@@ -54,4 +52,15 @@ ModelSpec read_olmo3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family olmo() {
+    return {{.name = "Olmo2ForCausalLM",
+             .model_type = "olmo2",
+             .read = read_olmo2,
+             .fields = {"clip_qkv"}},
+            {.name = "Olmo3ForCausalLM", .model_type = "olmo3", .read = read_olmo3},
+            {.name = "OlmoForCausalLM", .model_type = "olmo", .read = read_olmo}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,7 +1,7 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 #include "ringshard/base/shown.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -15,8 +15,6 @@ void read_olmo_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaul
         block.feed_forward().part = experts;
     }
 }
-
-}  // namespace
 
 ModelSpec read_olmoe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
@@ -40,4 +38,18 @@ ModelSpec read_flex_olmo(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family olmoe() {
+    return {{.name = "OlmoeForCausalLM",
+             .model_type = "olmoe",
+             .read = read_olmoe,
+             .fields = {"clip_qkv"},
+             .peft = {.converts_experts = true}},
+            {.name = "FlexOlmoForCausalLM",
+             .model_type = "flex_olmo",
+             .read = read_flex_olmo,
+             .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Attention and MLP, without a gate, read the same LayerNorm; everything has a bias.
 ModelSpec read_phi(ConfigReader& config) {
@@ -25,4 +27,14 @@ ModelSpec read_phi(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family phi() {
+    return {{.name = "PhiForCausalLM",
+             .model_type = "phi",
+             .read = read_phi,
+             .fields = {"layer_norm_eps", "qk_layernorm"},
+             .peft = {.targets = {"q_proj", "v_proj", "fc1", "fc2"}}}};
+}
+
+}  // namespace ringshard::model::architectures

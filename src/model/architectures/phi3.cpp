@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Queries, keys and values are one tensor, gate and up another.
 ModelSpec read_phi3(ConfigReader& config) {
@@ -16,4 +18,8 @@ ModelSpec read_phi3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family phi3() { return {{.name = "Phi3ForCausalLM", .model_type = "phi3", .read = read_phi3}}; }
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,9 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
+#include "../reading/wrapped.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Queries, keys and values have biases; some blocks may look through a window.
 ModelSpec read_qwen2(ConfigReader& config) {
@@ -32,4 +35,32 @@ ModelSpec read_qwen2_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+ModelSpec read_qwen2_5_vl(ConfigReader& config) {
+    return read_wrapped_model(config, {.text_type = "qwen2_5_vl_text",
+                                       .tied = false,
+                                       .may_tie_inside = true,
+                                       .may_be_flat = true});
+}
+
+}  // namespace
+
+Family qwen2() {
+    return {{.name = "Qwen2ForCausalLM",
+             .model_type = "qwen2",
+             .read = read_qwen2,
+             .fields = {"qkv_bias"},
+             .peft = {.targets = {"q_proj", "v_proj"}}},
+            {.name = "Qwen2MoeForCausalLM", .model_type = "qwen2_moe", .read = read_qwen2_moe},
+            {.name = nullptr,
+             .model_type = "qwen2_5_vl_text",
+             .read = read_qwen2,
+             .usual = {{"num_key_value_heads", 8},
+                       {"rms_norm_eps", 1e-5},
+                       {"rope_theta", 1000000.0},
+                       {"max_window_layers", 80}}},
+            {.name = "Qwen2_5_VLForConditionalGeneration",
+             .model_type = "qwen2_5_vl",
+             .read = read_qwen2_5_vl}};
+}
+
+}  // namespace ringshard::model::architectures

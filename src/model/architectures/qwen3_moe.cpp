@@ -1,6 +1,8 @@
-#include "windows.hpp"
+#include "../reading/windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Qwen3 with experts in place of the MLP, in some blocks or in all.
 ModelSpec read_qwen3_moe(ConfigReader& config) {
@@ -25,4 +27,13 @@ ModelSpec read_qwen3_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family qwen3_moe() {
+    return {{.name = "Qwen3MoeForCausalLM",
+             .model_type = "qwen3_moe",
+             .read = read_qwen3_moe,
+             .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures

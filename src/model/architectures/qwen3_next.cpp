@@ -1,6 +1,7 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
+#include "../reading/wrapped.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -69,8 +70,6 @@ void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
         if (!dense[block]) spec.blocks[block].feed_forward().part = experts;
 }
 
-}  // namespace
-
 ModelSpec read_qwen3_next(ConfigReader& config) {
     ModelSpec spec = read_hybrid(config, 2, true);
     read_sparse_blocks(config, spec);
@@ -89,4 +88,33 @@ ModelSpec read_qwen3_5_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+ModelSpec read_wrapped_qwen3_5(ConfigReader& config) {
+    return read_wrapped_model(config, {.text_type = "qwen3_5_text", .tied = false});
+}
+
+ModelSpec read_wrapped_qwen3_5_moe(ConfigReader& config) {
+    return read_wrapped_model(config, {.text_type = "qwen3_5_moe_text", .tied = false});
+}
+
+}  // namespace
+
+Family qwen3_next() {
+    return {{.name = "Qwen3NextForCausalLM",
+             .model_type = "qwen3_next",
+             .read = read_qwen3_next,
+             .fields = {"full_attention_interval", "linear_conv_kernel_dim", "linear_key_head_dim",
+                        "linear_num_key_heads", "linear_num_value_heads", "linear_value_head_dim"},
+             .peft = {.converts_experts = true}},
+            {.name = "Qwen3_5ForCausalLM", .model_type = "qwen3_5_text", .read = read_qwen3_5},
+            {.name = "Qwen3_5MoeForCausalLM",
+             .model_type = "qwen3_5_moe_text",
+             .read = read_qwen3_5_moe},
+            {.name = "Qwen3_5ForConditionalGeneration",
+             .model_type = "qwen3_5",
+             .read = read_wrapped_qwen3_5},
+            {.name = "Qwen3_5MoeForConditionalGeneration",
+             .model_type = "qwen3_5_moe",
+             .read = read_wrapped_qwen3_5_moe}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // Queries, keys and values have biases; dropout is the default of transformers.
 ModelSpec read_seed_oss(ConfigReader& config) {
@@ -16,4 +18,13 @@ ModelSpec read_seed_oss(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family seed_oss() {
+    return {{.name = "SeedOssForCausalLM",
+             .model_type = "seed_oss",
+             .read = read_seed_oss,
+             .fields = {"attention_out_bias"}}};
+}
+
+}  // namespace ringshard::model::architectures

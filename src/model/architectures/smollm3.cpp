@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "../reading/windows.hpp"
 #include "ringshard/base/shown.hpp"
-#include "windows.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
 
 namespace {
 
@@ -30,8 +30,6 @@ std::vector<bool> read_rotating_layers(ConfigReader& config, size_t num_blocks) 
     return rotates;
 }
 
-}  // namespace
-
 // The heads of some blocks do not rotate; those blocks alone may look through a window.
 ModelSpec read_smollm3(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
@@ -46,4 +44,13 @@ ModelSpec read_smollm3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family smollm3() {
+    return {{.name = "SmolLM3ForCausalLM",
+             .model_type = "smollm3",
+             .read = read_smollm3,
+             .fields = {"no_rope_layer_interval", "no_rope_layers"}}};
+}
+
+}  // namespace ringshard::model::architectures

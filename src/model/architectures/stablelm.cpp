@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // LayerNorms around a gated MLP, and heads of which a quarter rotates.
 ModelSpec read_stablelm(ConfigReader& config) {
@@ -20,4 +22,14 @@ ModelSpec read_stablelm(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family stablelm() {
+    return {{.name = "StableLmForCausalLM",
+             .model_type = "stablelm",
+             .read = read_stablelm,
+             .fields = {"layer_norm_eps", "qk_layernorm", "use_parallel_residual", "use_qkv_bias"},
+             .peft = {.targets = {"q_proj", "v_proj"}}}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -1,6 +1,8 @@
-#include "common.hpp"
+#include "../reading/common.hpp"
 
-namespace ringshard::model {
+namespace ringshard::model::architectures {
+
+namespace {
 
 // LayerNorms, biases and an MLP without a gate.
 ModelSpec read_starcoder2(ConfigReader& config) {
@@ -21,4 +23,13 @@ ModelSpec read_starcoder2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace ringshard::model
+}  // namespace
+
+Family starcoder2() {
+    return {{.name = "Starcoder2ForCausalLM",
+             .model_type = "starcoder2",
+             .read = read_starcoder2,
+             .fields = {"norm_epsilon"}}};
+}
+
+}  // namespace ringshard::model::architectures

@@ -14,7 +14,7 @@ namespace ringshard::model {
 // PEFT's names of the matrices of all experts of a block, as BlockSpec::adapters has them.
 inline constexpr const char* experts_gate_up = "mlp.experts.gate_up_proj";
 inline constexpr const char* experts_down = "mlp.experts.down_proj";
-// And that of the router in front of them, which files of Mixtral call otherwise.
+// And that of the router in front of them, which files may call otherwise.
 std::string router_name(const ExpertsSpec& experts);
 // Returns true if one of BlockSpec::adapters is of experts or of their router.
 bool is_of_experts(const ExpertsSpec& experts, const std::string& layer);

@@ -122,9 +122,6 @@ std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, 
 // mamba_expand says so where it is nothing.
 MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec,
                      std::optional<int64_t> width = {});
-// Reads blocks of gated short convolutions, and of attention whose heads are normed. intermediate:
-// the name of the size.
-ModelSpec read_short_convolutions(ConfigReader& config, const char* intermediate);
 // As read_layer_types(), where by default every sliding_window_pattern-th block, or `usual`-th,
 // sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);

@@ -51,6 +51,7 @@ ModelSpec read_latent_model(ConfigReader& config, const LatentDefaults& defaults
     plain.has_ropes_by_layer = true;
     plain.head_dim = latent.rotated;
     ModelSpec spec = read_plain_model(config, plain);
+    spec.ignores_further_blocks = defaults.ignores_further_blocks;
     read_attention_bias(config, spec);
     for (const char* const name : {"sliding_window", "use_sliding_window"})
         if (config.has(name) && config.part(name) != false)

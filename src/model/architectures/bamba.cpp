@@ -1,0 +1,43 @@
+#include "../reading/common.hpp"
+#include "ringshard/base/shown.hpp"
+
+namespace ringshard::model::architectures {
+
+namespace {
+
+// Plain blocks, of which those in attn_layer_indices attend and all others have a state.
+ModelSpec read_bamba(ConfigReader& config) {
+    ModelSpec spec =
+        read_plain_model(config, {.norm = {.epsilon = 1e-5},
+                                  .padding_token = 0,
+                                  .rope = {.may_be_partial = true, .rotated_part = 0.5}});
+    read_biases(config, spec);
+    if (config.part("z_loss_coefficient").is_number() && config.part("z_loss_coefficient") != 0)
+        config.complain(format_text(
+            "z_loss_coefficient = {}: a loss of the logits' size is not served; it must be 0",
+            shown(config.part("z_loss_coefficient").dump())));
+    const MambaSpec mamba = read_mamba(config, spec);
+    spec.names.final_norm = "model.final_layernorm";
+    for (BlockSpec& block : spec.blocks) {
+        block.feed_forward().norms.before = "pre_ff_layernorm";
+        block.mlp().gate = "feed_forward.gate_proj";
+        block.mlp().up = "feed_forward.up_proj";
+        block.mlp().down = "feed_forward.down_proj";
+    }
+    const std::vector<bool> has_state =
+        read_unlisted_layers(config, "attn_layer_indices", spec.blocks.size());
+    for (size_t block = 0; block < has_state.size(); ++block)
+        if (has_state[block]) spec.blocks[block].mixer().part = mamba;
+    return spec;
+}
+
+}  // namespace
+
+Family bamba() {
+    return {{.name = "BambaForCausalLM",
+             .model_type = "bamba",
+             .read = read_bamba,
+             .fields = {"attn_layer_indices", "z_loss_coefficient"}}};
+}
+
+}  // namespace ringshard::model::architectures

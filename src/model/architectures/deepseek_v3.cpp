@@ -1,0 +1,30 @@
+#include "../reading/latents.hpp"
+
+namespace ringshard::model::architectures {
+
+namespace {
+
+// Also Moonlight.
+ModelSpec read_deepseek_v3(ConfigReader& config) {
+    const bool is_interleaved = config.boolean("rope_interleave", true);
+    ModelSpec spec = read_latent_model(
+        config,
+        {.model = {.rope = {.is_interleaved = is_interleaved}}, .ignores_further_blocks = true});
+    const ExpertsSpec experts = read_grouped_experts(
+        config, spec,
+        {.count = 256, .per_token = 8, .scaling = 2.5, .groups = 8, .chosen_groups = 4});
+    set_experts_behind_dense(spec, experts, read_first_dense(config, 3));
+    return spec;
+}
+
+}  // namespace
+
+Family deepseek_v3() {
+    return {{.name = "DeepseekV3ForCausalLM",
+             .model_type = "deepseek_v3",
+             .read = read_deepseek_v3,
+             .fields = {"rope_interleave"},
+             .peft = {.converts_experts = true}}};
+}
+
+}  // namespace ringshard::model::architectures
