@@ -7,7 +7,6 @@
 #include "parts/mamba.hpp"
 #include "parts/mlp.hpp"
 #include "parts/short_conv.hpp"
-#include "ringshard/base/error.hpp"
 
 namespace ringshard::model {
 
@@ -16,35 +15,37 @@ using shard::UnitTensors;
 
 namespace {
 
-// Makes the part of a layer.
 struct PartMaker {
     shard::UnitLayout& unit;
     SavedLayout& slots;
     const BlockSpec& block;
 
-    using Made = std::pair<std::unique_ptr<const Mixer>, std::unique_ptr<const FeedForward>>;
-    Made operator()(const AttentionSpec& spec) const {
-        if (spec.latent)
-            return {std::make_unique<const LatentAttention>(unit, slots, block, spec), nullptr};
-        if (spec.latent)
-            return {std::make_unique<const LatentAttention>(unit, slots, block, spec), nullptr};
-        return {std::make_unique<const Attention>(unit, slots, block, spec), nullptr};
+    std::unique_ptr<const Mixer> operator()(const AttentionSpec& spec) const {
+        return make<Attention>(spec);
     }
-    Made operator()(const DeltaNetSpec& spec) const {
-        return {std::make_unique<const DeltaNet>(unit, slots, block, spec), nullptr};
+    std::unique_ptr<const Mixer> operator()(const LatentSpec& spec) const {
+        return make<LatentAttention>(spec);
     }
-    Made operator()(const MambaSpec& spec) const {
-        return {std::make_unique<const Mamba>(unit, slots, block, spec), nullptr};
+    std::unique_ptr<const Mixer> operator()(const DeltaNetSpec& spec) const {
+        return make<DeltaNet>(spec);
     }
-    Made operator()(const ShortConvSpec& spec) const {
-        return {std::make_unique<const ShortConv>(unit, slots, block, spec), nullptr};
+    std::unique_ptr<const Mixer> operator()(const MambaSpec& spec) const {
+        return make<Mamba>(spec);
     }
-    Made operator()(const MlpSpec& spec) const {
-        return {nullptr, std::make_unique<const Mlp>(unit, slots, block, spec,
-                                                     slots.add(ActivationPolicy::everything))};
+    std::unique_ptr<const Mixer> operator()(const ShortConvSpec& spec) const {
+        return make<ShortConv>(spec);
     }
-    Made operator()(const ExpertsSpec& spec) const {
-        return {nullptr, std::make_unique<const Experts>(unit, slots, block, spec)};
+    std::unique_ptr<const FeedForward> operator()(const MlpSpec& spec) const {
+        return std::make_unique<const Mlp>(unit, slots, block, spec,
+                                           slots.add(ActivationPolicy::everything));
+    }
+    std::unique_ptr<const FeedForward> operator()(const ExpertsSpec& spec) const {
+        return make<Experts>(spec);
+    }
+
+    template <class Part>
+    std::unique_ptr<const Part> make(const auto& spec) const {
+        return std::make_unique<const Part>(unit, slots, block, spec);
     }
 };
 
@@ -58,13 +59,19 @@ std::shared_ptr<const Norm> norm_if_named(shard::UnitLayout& unit, const BlockSp
 
 Block::Block(shard::UnitLayout& unit, const BlockSpec& spec, const Fusions& fusions)
     : input_(slots_.add(ActivationPolicy::input)) {
-    std::vector<Norms> norms;
-    for (const LayerSpec& layer : spec.layers) {
+    std::vector<Around> around;
+    const auto add_around = [&](const auto& layer) {
         auto before = norm_if_named(unit, spec, layer.norms.before);
-        if (!before && layer.is_parallel) before = norms.back().before;
-        norms.push_back({std::move(before), norm_if_named(unit, spec, layer.norms.behind)});
-    }
-    for (size_t i = 0; i < spec.layers.size(); ++i) add_layer(unit, spec, norms, fusions);
+        if (!before && layer.is_parallel) before = around.back().before;
+        around.push_back({std::move(before), norm_if_named(unit, spec, layer.norms.behind),
+                          layer.is_parallel, spec.residual_multiplier * layer.factor});
+    };
+    for (const auto& mixer : spec.mixers) add_around(mixer);
+    add_around(spec.last);
+    const PartMaker maker{unit, slots_, spec};
+    for (const auto& mixer : spec.mixers)
+        add_layer(std::visit(maker, mixer.part), around, spec.width, fusions);
+    add_layer(std::visit(maker, spec.last.part), around, spec.width, fusions);
 }
 
 std::unique_ptr<const LayerInput> Block::make_input(std::shared_ptr<const Norm> norm,
@@ -82,51 +89,48 @@ std::unique_ptr<const LayerInput> Block::make_input(std::shared_ptr<const Norm> 
                                              layers_.back().stream, layers_.back().factor);
 }
 
-void Block::add_layer(shard::UnitLayout& unit, const BlockSpec& spec,
-                      const std::vector<Norms>& norms, const Fusions& fusions) {
+template <class PartOfLayer>
+void Block::add_layer(std::unique_ptr<const PartOfLayer> part, const std::vector<Around>& all,
+                      int64_t width, const Fusions& fusions) {
+    constexpr bool is_mixer = std::is_same_v<PartOfLayer, Mixer>;
+    constexpr ActivationPolicy keeps =
+        is_mixer ? ActivationPolicy::all_but_gate_up : ActivationPolicy::all;
     const size_t number = layers_.size();
-    const LayerSpec& layer = spec.layers[number];
-    const double factor = spec.residual_multiplier * layer.factor;
-    const bool is_last = number + 1 == spec.layers.size();
-    auto [mixer, feed_forward] = std::visit(PartMaker{unit, slots_, spec}, layer.part);
-    RINGSHARD_CHECK(mixer || is_last, "a feed-forward is the last layer of a block");
-    const Part& part = mixer ? static_cast<const Part&>(*mixer) : *feed_forward;
-    const ActivationPolicy keeps =
-        mixer ? ActivationPolicy::all_but_gate_up : ActivationPolicy::all;
+    const Around& around = all[number];
+    const Around* const next = number + 1 == all.size() ? nullptr : &all[number + 1];
 
     Placed placed{};
-    placed.is_parallel = layer.is_parallel;
-    placed.factor = factor;
+    placed.is_parallel = around.is_parallel;
+    placed.factor = around.factor;
     placed.stream = number == 0 ? input_ : layers_.back().result;
-    placed.source = layer.is_parallel ? layers_.back().source : placed.stream;
-    auto input = make_input(norms[number].before, part, placed.source, keeps);
-    auto output = norms[number].behind ? std::make_unique<const NormedOutput>(
-                                             part, norms[number].behind, slots_, keeps)
-                                       : std::make_unique<const Output>(part);
-    placed.result = is_last ? slots_.add_passing() : slots_.add(ActivationPolicy::all_but_gate_up);
+    placed.source = around.is_parallel ? layers_.back().source : placed.stream;
+    auto input = make_input(around.before, *part, placed.source, keeps);
+    auto output = around.behind
+                      ? std::make_unique<const NormedOutput>(*part, around.behind, slots_, keeps)
+                      : std::make_unique<const Output>(*part);
+    placed.result = next ? slots_.add(ActivationPolicy::all_but_gate_up) : slots_.add_passing();
 
-    const bool product_adds = fusions.products_add && factor == 1 && !norms[number].behind &&
-                              part.last_product() != nullptr;
-    const bool next_norm_adds = !product_adds && !is_last && fusions.has_one_type &&
-                                !spec.layers[number + 1].is_parallel && norms[number + 1].before &&
-                                norms[number + 1].before->can_add();
+    const bool product_adds = fusions.products_add && around.factor == 1 && !around.behind &&
+                              part->last_product() != nullptr;
+    const bool next_norm_adds = !product_adds && next && fusions.has_one_type &&
+                                !next->is_parallel && next->before && next->before->can_add();
     std::unique_ptr<const Addition> addition;
     if (product_adds) {
         addition = std::make_unique<const AdditionByProduct>(std::move(output), placed.stream);
     } else if (next_norm_adds) {
         placed.unadded = slots_.add_passing();
-        addition =
-            std::make_unique<const AdditionByNextNorm>(std::move(output), *placed.unadded, factor);
+        addition = std::make_unique<const AdditionByNextNorm>(std::move(output), *placed.unadded,
+                                                              around.factor);
     } else {
-        addition = std::make_unique<const AdditionOfRows>(std::move(output), placed.stream, factor,
-                                                          spec.width);
+        addition = std::make_unique<const AdditionOfRows>(std::move(output), placed.stream,
+                                                          around.factor, width);
     }
-    if (mixer)
-        placed.layer = std::make_unique<const MixerLayer>(std::move(mixer), std::move(input),
-                                                          std::move(addition), spec.width);
+    if constexpr (is_mixer)
+        placed.layer = std::make_unique<const MixerLayer>(std::move(part), std::move(input),
+                                                          std::move(addition), width);
     else
-        placed.layer = std::make_unique<const FeedForwardLayer>(
-            std::move(feed_forward), std::move(input), std::move(addition), placed.stream);
+        placed.layer = std::make_unique<const FeedForwardLayer>(std::move(part), std::move(input),
+                                                                std::move(addition), placed.stream);
     layers_.push_back(std::move(placed));
 }
 

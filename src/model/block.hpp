@@ -42,9 +42,12 @@ public:
     std::vector<const Mixer*> mixers() const;
 
 private:
-    struct Norms {
+    // What is around the part of a layer.
+    struct Around {
         std::shared_ptr<const Norm> before;  // null: the layer has none
         std::shared_ptr<const Norm> behind;
+        bool is_parallel;  // it reads the rows that the layer before it reads
+        double factor;     // of its output
     };
     // A layer in its place.
     struct Placed {
@@ -56,8 +59,10 @@ private:
         SavedSlot result;
         std::optional<SavedSlot> unadded;  // its output, which the next layer's norm adds
     };
-    void add_layer(shard::UnitLayout& unit, const BlockSpec& spec, const std::vector<Norms>& norms,
-                   const Fusions& fusions);
+    // Adds the next layer; all: what is around those of the block.
+    template <class PartOfLayer>
+    void add_layer(std::unique_ptr<const PartOfLayer> part, const std::vector<Around>& all,
+                   int64_t width, const Fusions& fusions);
     std::unique_ptr<const LayerInput> make_input(std::shared_ptr<const Norm> norm, const Part& part,
                                                  const SavedSlot& source,
                                                  config::ActivationPolicy keeps);

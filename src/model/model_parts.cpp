@@ -136,7 +136,7 @@ constexpr int64_t most_slices = 16;
 
 int64_t slices_of(const BlockSpec& block, const shard::UnitLayout& unit) {
     const ExpertsSpec* const experts = block.experts();
-    if (experts == nullptr || !block.layers.back().norms.behind.empty()) return 1;
+    if (experts == nullptr || !block.feed_forward().norms.behind.empty()) return 1;
     int64_t of_experts = 0;
     int64_t of_others = 0;
     for (const shard::ParameterGroup& group : unit.groups())

@@ -116,37 +116,34 @@ void ModelSpec::resize(int64_t rows) {
     config_json = config.dump(2) + "\n";
 }
 
-const attention::HeadCounts& ModelSpec::heads() const {
-    for (const BlockSpec& block : blocks)
-        if (const auto* const attention = block.find<AttentionSpec>()) return attention->heads;
-    throw Error(Failure{
-        ExitCode::settings,
-        format_text("{}: has no block that attends, which is not served so far", architecture)});
-}
-
 namespace {
 
-// The heads of all layers in which tokens see others, those that attend first.
+// The heads of all mixers, those that attend first.
 std::vector<attention::HeadCounts> all_heads(const ModelSpec& spec) {
     std::vector<attention::HeadCounts> heads;
     std::vector<attention::HeadCounts> of_states;
     for (const BlockSpec& block : spec.blocks)
-        for (const LayerSpec& layer : block.layers)
-            if (const auto* const attends = std::get_if<AttentionSpec>(&layer.part))
-                heads.push_back(attends->heads);
-            else if (const auto* const sizes = state_sizes(layer.part))
-                of_states.push_back(sizes->heads());
+        for (const auto& mixer : block.mixers)
+            (state_sizes(mixer.part) ? of_states : heads).push_back(heads_of(mixer.part));
     heads.insert(heads.end(), of_states.begin(), of_states.end());
     return heads;
 }
 
 }  // namespace
 
+attention::HeadCounts ModelSpec::heads() const {
+    for (const BlockSpec& block : blocks)
+        for (const auto& mixer : block.mixers)
+            if (!state_sizes(mixer.part)) return heads_of(mixer.part);
+    throw Error(Failure{
+        ExitCode::settings,
+        format_text("{}: has no block that attends, which is not served so far", architecture)});
+}
+
 bool ModelSpec::has_states() const {
     return std::ranges::any_of(blocks, [](const BlockSpec& block) {
-        return std::ranges::any_of(block.layers, [](const LayerSpec& layer) {
-            return state_sizes(layer.part) != nullptr;
-        });
+        return std::ranges::any_of(block.mixers,
+                                   [](const auto& mixer) { return state_sizes(mixer.part); });
     });
 }
 
@@ -166,9 +163,9 @@ std::vector<int64_t> ModelSpec::ulysses_sizes() const {
 std::vector<attention::Mask> ModelSpec::masks() const {
     std::vector<attention::Mask> masks;
     for (const BlockSpec& block : blocks)
-        for (const LayerSpec& layer : block.layers)
-            if (const auto mask = mask_of(layer.part); mask && !std::ranges::count(masks, *mask))
-                masks.push_back(*mask);
+        for (const auto& mixer : block.mixers)
+            if (const auto mask = mask_of(mixer.part); !std::ranges::count(masks, mask))
+                masks.push_back(mask);
     return masks;
 }
 

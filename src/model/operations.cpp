@@ -111,6 +111,7 @@ Operations::OfProduct& Operations::OfProduct::operator+=(const OfProduct& other)
     again += other.again;
     of_inputs += other.of_inputs;
     of_weights += other.of_weights;
+    kernels += other.kernels;
     return *this;
 }
 
@@ -130,6 +131,7 @@ Operations& Operations::operator+=(const Operations& other) {
         of_pair[mask].attention_again += more.attention_again;
         of_pair[mask].attention_backward += more.attention_backward;
         of_pair[mask].merged += more.merged;
+        of_pair[mask].kernels += more.kernels;
     }
     for (const auto& [part, more] : other.rows) {
         rows[part].numbers += more.numbers;

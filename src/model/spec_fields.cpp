@@ -1,6 +1,5 @@
 #include "ringshard/model/spec_fields.hpp"
 
-#include <utility>
 #include <vector>
 
 #include "ringshard/base/text.hpp"
@@ -97,16 +96,12 @@ std::string text(const attention::Mask& mask) {
 }
 
 void add(Fields& fields, const AttentionSpec& attention) {
-    const auto& [heads, latent, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, out,
-                 head_norm, norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated,
-                 has_sinks, scores] = attention;
+    const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, out, head_norm,
+                 norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated, has_sinks,
+                 scores] = attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
-    if (latent)
-        fields["latent"] = format_text(
-            "keys of {}, rank {}, of queries {}, {} rotate, values of {}", latent->key_dim,
-            latent->rank, latent->query_rank, latent->rotated, latent->value_dim);
     fields["qkv_is_fused_by_heads"] = text(is_fused_by_heads);
     fields["attention_bias"] = text(has_bias);
     fields["attention_out_bias"] = text(has_out_bias);
@@ -116,6 +111,19 @@ void add(Fields& fields, const AttentionSpec& attention) {
     fields["sliding_window"] = text(mask);
     fields["attention_gate"] = text(is_gated);
     fields["attention_sinks"] = text(has_sinks);
+}
+
+// The fields of an attention without latents are among those of checkpoints.
+void add(Fields& fields, const LatentSpec& latent) {
+    const auto& [heads, key_dim, rank, query_rank, rotated, value_dim, norm, has_bias, has_out_bias,
+                 rope, mask, scores] = latent;
+    add(fields, AttentionSpec{.heads = heads,
+                              .has_bias = has_bias,
+                              .has_out_bias = has_out_bias,
+                              .rope = rope,
+                              .mask = mask});
+    fields["latent"] = format_text("keys of {}, rank {}, of queries {}, {} rotate, values of {}",
+                                   key_dim, rank, query_rank, rotated, value_dim);
 }
 
 void add(Fields& fields, const std::string& of_mlp, const MlpSpec& mlp) {
@@ -184,44 +192,43 @@ void add(Fields& fields, const ShortConvSpec& conv) {
 
 void add(Fields& fields, const MlpSpec& mlp) { add(fields, "", mlp); }
 
-// The field that names the kind of a layer, and its name.
-std::pair<const char*, const char*> kind_of(const PartSpec& part) {
-    if (std::holds_alternative<DeltaNetSpec>(part)) return {"layer_type", "linear_attention"};
-    if (std::holds_alternative<MambaSpec>(part)) return {"layer_type", "mamba"};
-    if (std::holds_alternative<ShortConvSpec>(part)) return {"layer_type", "conv"};
-    if (std::holds_alternative<AttentionSpec>(part)) return {"layer_type", "attention"};
-    return {"mlp_type", std::holds_alternative<ExpertsSpec>(part) ? "experts" : "dense"};
+// of: "attention" or "mlp".
+template <class Part>
+void add(Fields& fields, const LayerSpec<Part>& layer, const char* kind_field, const char* of) {
+    const auto& [part, norms, is_parallel, factor] = layer;
+    std::string& kinds = fields[kind_field];
+    const std::string kind = std::visit([](const auto& spec) { return spec.kind; }, part);
+    kinds += (kinds.empty() ? "" : " + ") + kind;
+    std::visit([&](const auto& spec) { add(fields, spec); }, part);
+    fields[concat(of, "_norms")] = format_text("[{}] [{}]", norms.before, norms.behind);
+    fields["parallel_residual"] = text(is_parallel);
+    if (factor != 1) fields[kind + "_factor"] = text(factor);
 }
 
 Fields fields_of(const BlockSpec& block) {
-    const auto& [width, norm, layers, adapters, joint, has_biases_apart, residual_multiplier] =
-        block;
+    const auto& [width, norm, mixers, last, adapters, joint, has_biases_apart,
+                 residual_multiplier] = block;
     Fields fields;
     add(fields, "norm", norm);
-    for (const auto& [part, norms, is_parallel, factor] : layers) {
-        const auto [field, name] = kind_of(part);
-        const bool is_mixer = std::string_view(field) == "layer_type";
-        std::string& kinds = fields[field];
-        kinds += (kinds.empty() ? "" : " + ") + std::string(name);
-        std::visit([&](const auto& spec) { add(fields, spec); }, part);
-        fields[is_mixer ? "attention_norms" : "mlp_norms"] =
-            format_text("[{}] [{}]", norms.before, norms.behind);
-        fields["parallel_residual"] = text(is_parallel);
-        if (factor != 1) fields[std::string(name) + "_factor"] = text(factor);
-    }
+    for (const auto& mixer : mixers) add(fields, mixer, "layer_type", "attention");
+    add(fields, last, "mlp_type", "mlp");
     fields["residual_multiplier"] = text(residual_multiplier);
     return fields;
 }
 
 // All blocks that attend have the same form of scores.
 void add_scores(Fields& fields, const std::vector<BlockSpec>& blocks) {
-    for (const BlockSpec& block : blocks) {
-        const auto* const attends = block.find<AttentionSpec>();
-        if (attends == nullptr) continue;
-        fields["attention_multiplier"] = text(attends->scores.scale);
-        fields["attn_logit_softcapping"] = text(attends->scores.cap);
-        return;
-    }
+    for (const BlockSpec& block : blocks)
+        for (const auto& mixer : block.mixers) {
+            const auto add_those_of = [&](const auto& spec) {
+                if constexpr (requires { spec.scores; }) {
+                    fields["attention_multiplier"] = text(spec.scores.scale);
+                    fields["attn_logit_softcapping"] = text(spec.scores.cap);
+                }
+            };
+            std::visit(add_those_of, mixer.part);
+            if (fields.contains("attention_multiplier")) return;
+        }
 }
 
 // Adds the fields of the blocks: one value where all blocks have it, else "0-3: a, 4: b".

@@ -74,7 +74,9 @@ void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
                                 setting, layer, spec.architecture, cure)});
     };
     for (const BlockSpec& block : spec.blocks) {
-        if (const auto* const attends = block.find<AttentionSpec>(); !attends || !attends->latent)
+        if (!std::ranges::any_of(block.mixers, [](const auto& mixer) {
+                return std::holds_alternative<LatentSpec>(mixer.part);
+            }))
             continue;
         if (const auto adapter = block.adapters.find(layer);
             adapter != block.adapters.end() && adapter->second.dropout > 0)

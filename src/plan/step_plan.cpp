@@ -306,9 +306,8 @@ StepPlan plan_step(const Question& question, int num_threads) {
 
 model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t parts) {
     for (model::BlockSpec& block : spec.blocks)
-        for (model::LayerSpec& layer : block.layers)
-            if (auto* const experts = std::get_if<model::ExpertsSpec>(&layer.part))
-                experts->planned_experts = std::max(experts->count / parts, experts->per_token);
+        if (auto* const experts = std::get_if<model::ExpertsSpec>(&block.feed_forward().part))
+            experts->planned_experts = std::max(experts->count / parts, experts->per_token);
     return spec;
 }
 

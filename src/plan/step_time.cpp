@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string_view>
 
 #include "ringshard/base/text.hpp"
@@ -49,15 +50,21 @@ void add_products(const model::ModelSpec& spec, const model::Operations& operati
                                                         ? model::Operations::OfProduct{}
                                                         : found->second;
         const double share = share_of_rate(smaller_side(spec, name), device.products_half_width);
-        const auto add = [&](const char* pass, double count, double of_fp8, double rate) {
-            if (count > 0)
-                parts.push_back({concat(name, pass), "products",
-                                 tokens * (count - saved * of_fp8) / rate / share});
+        const auto& [forward, backward, has_products] = all.kernels;
+        const auto add = [&](const char* pass, double count, double of_fp8, double rate,
+                             std::vector<std::string> kernels) {
+            if (count <= 0) return;
+            if (has_products) std::ranges::copy(product_kernels(), std::back_inserter(kernels));
+            parts.push_back({concat(name, pass), "products",
+                             tokens * (count - saved * of_fp8) / rate / share, 0,
+                             std::move(kernels)});
         };
-        add(", forward", all.forward, in_fp8.forward, rates.products);
-        add(", again", all.again, in_fp8.again, rates.products);
-        add(", gradient of inputs", all.of_inputs, in_fp8.of_inputs, rates.products_backward);
-        add(", gradient of weights", all.of_weights, in_fp8.of_weights, rates.products_backward);
+        add(", forward", all.forward, in_fp8.forward, rates.products, forward);
+        add(", again", all.again, in_fp8.again, rates.products, forward);
+        add(", gradient of inputs", all.of_inputs, in_fp8.of_inputs, rates.products_backward,
+            backward);
+        add(", gradient of weights", all.of_weights, in_fp8.of_weights, rates.products_backward,
+            backward);
     }
 }
 
@@ -73,6 +80,8 @@ void add_attention(const model::Operations& operations, const RankWork& work,
             work.tokens / work.document * attention::visible_pairs(work.document, mask);
         const double seconds =
             (pairs + work.tokens * rates.attention_extra_keys) / rates.attention / share;
+        forward.kernels = again.kernels = of_pair.kernels.forward;
+        backward.kernels = of_pair.kernels.backward;
         forward.seconds += of_pair.attention * seconds;
         again.seconds += of_pair.attention_again * seconds;
         constexpr double with_scores = 1.25;  // the scores are made again in it

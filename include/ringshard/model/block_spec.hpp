@@ -40,22 +40,13 @@ struct LayerNorms {
 // all heads together.
 enum class HeadNormKind { none, each_head, all_heads };
 
-// Keys and values of all heads are products of one latent of a token; the elements of a key that
-// rotate, its last ones, are the same in all heads. Queries may come from a latent of their own.
-// Both latents are normed.
-struct LatentSpec {
-    int64_t key_dim = 0;  // of queries and keys; heads of the attention may be wider
-    int64_t rank = 0;
-    int64_t query_rank = 0;  // 0: queries are one product
-    int64_t rotated = 0;     // elements of a head
-    int64_t value_dim = 0;
-    NormForm norm{};
-};
+// The specs of what a layer computes. Those of mixers have, where tokens see others by scores,
+// `heads` and `mask`; where a state brings them, `sizes`.
 
 struct AttentionSpec {
+    static constexpr const char* kind = "attention";
     attention::HeadCounts heads{};
-    std::optional<LatentSpec> latent{};  // beside as many key heads as query heads
-    bool is_fused = false;               // queries, keys and values are one tensor, `qkv`
+    bool is_fused = false;  // queries, keys and values are one tensor, `qkv`
     // Its rows are, for each key head: its query heads, the key head, the value head.
     bool is_fused_by_heads = false;
     std::string qkv = "self_attn.qkv_proj";
@@ -80,9 +71,29 @@ struct AttentionSpec {
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
 };
 
+// Attention to keys and values of all heads that are products of one latent of a token; the
+// elements of a key that rotate, its last ones, are the same in all heads. Queries may come from a
+// latent of their own. Both latents are normed.
+struct LatentSpec {
+    static constexpr const char* kind = "attention";
+    attention::HeadCounts heads{};  // each has a key; as wide as the wider of key and value
+    int64_t key_dim = 0;            // of queries and keys
+    int64_t rank = 0;
+    int64_t query_rank = 0;  // 0: queries are one product
+    int64_t rotated = 0;     // elements of a head
+    int64_t value_dim = 0;
+    NormForm norm{};
+    bool has_bias = false;  // of the products of the input with a latent as their result
+    bool has_out_bias = false;
+    std::optional<size_t> rope = 0;  // as in AttentionSpec
+    attention::Mask mask{};
+    ops::ScoreForm scores{};
+};
+
 // The gated delta net, between two projections: a state of each value head in place of keys and
 // values of all earlier tokens.
 struct DeltaNetSpec {
+    static constexpr const char* kind = "linear_attention";
     attention::DeltaSizes sizes{};
     // Queries, keys, values and gates of the output are one tensor, and so are b and a, each with
     // the rows of a key head side by side; else they are in_proj_qkv, _z, _b and _a.
@@ -92,6 +103,7 @@ struct DeltaNetSpec {
 // The state space of Mamba2, between two projections: the additive rule, whose keys and queries are
 // B and C. Tensors are those of "mamba".
 struct MambaSpec {
+    static constexpr const char* kind = "mamba";
     attention::DeltaSizes sizes{};
     bool has_bias = false;  // of the projection of the input
     bool has_out_bias = false;
@@ -105,6 +117,7 @@ struct MambaSpec {
 // A gated short convolution, between two projections: tensors of "conv". Of a state it has the rows
 // before alone: its keys have no elements.
 struct ShortConvSpec {
+    static constexpr const char* kind = "conv";
     attention::DeltaSizes sizes{};
     int64_t taps = 0;
     bool has_bias = false;  // of the projections and of the convolution
@@ -112,6 +125,7 @@ struct ShortConvSpec {
 
 // down(activation(gate) * up), or down(activation(up)).
 struct MlpSpec {
+    static constexpr const char* kind = "dense";
     int64_t intermediate = 0;
     bool is_fused = false;  // gate and up are one tensor
     bool is_gated = true;
@@ -140,6 +154,7 @@ struct ClampedSwiglu {
 // router gives the largest probabilities, and gets the sum of their results, weighted by these. An
 // expert is an MLP with a gate.
 struct ExpertsSpec {
+    static constexpr const char* kind = "experts";
     int64_t count = 0;
     int64_t per_token = 0;
     int64_t intermediate = 0;  // of one expert
@@ -185,11 +200,12 @@ struct JointAdapter {
     std::set<std::string> biases{};  // linear layers whose biases it has in place of the model's
 };
 
-// What a layer of a block computes.
-using PartSpec =
-    std::variant<AttentionSpec, DeltaNetSpec, MambaSpec, ShortConvSpec, MlpSpec, ExpertsSpec>;
+// In a mixer tokens see others, in a feed-forward each is by itself.
+using MixerSpec = std::variant<AttentionSpec, LatentSpec, DeltaNetSpec, MambaSpec, ShortConvSpec>;
+using FeedForwardSpec = std::variant<MlpSpec, ExpertsSpec>;
 
 // A layer of a block adds to the residual stream x: y = x + factor * behind(part(before(x))).
+template <class PartSpec>
 struct LayerSpec {
     PartSpec part;
     LayerNorms norms{};
@@ -202,48 +218,61 @@ struct LayerSpec {
 struct BlockSpec {
     int64_t width = 0;  // hidden_size
     NormForm norm{};    // of all norms of the block
-    std::vector<LayerSpec> layers{
-        {.part = AttentionSpec{}, .norms = {.before = "input_layernorm", .behind = {}}},
-        {.part = MlpSpec{}, .norms = {.before = "post_attention_layernorm", .behind = {}}}};
+    std::vector<LayerSpec<MixerSpec>> mixers{
+        {.part = AttentionSpec{}, .norms = {.before = "input_layernorm", .behind = {}}}};
+    LayerSpec<FeedForwardSpec> last{.part = MlpSpec{},
+                                    .norms = {.before = "post_attention_layernorm", .behind = {}}};
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
     std::vector<JointAdapter> joint{};              // in their place; the same names in all blocks
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
     bool has_biases_apart = false;
     double residual_multiplier = 1;  // the factor of all layers
 
-    // Most blocks have two layers.
-    LayerSpec& mixer() { return layers.front(); }
-    LayerSpec& feed_forward() { return layers.back(); }
+    // Most blocks have one mixer.
+    LayerSpec<MixerSpec>& mixer() { return mixers.front(); }
+    const LayerSpec<MixerSpec>& mixer() const { return mixers.front(); }
     AttentionSpec& attention() { return std::get<AttentionSpec>(mixer().part); }
-    MlpSpec& mlp() { return std::get<MlpSpec>(feed_forward().part); }
-    const LayerSpec& mixer() const { return layers.front(); }
-    const LayerSpec& feed_forward() const { return layers.back(); }
     const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer().part); }
-    const MlpSpec& mlp() const { return std::get<MlpSpec>(feed_forward().part); }
+    LayerSpec<FeedForwardSpec>& feed_forward() { return last; }
+    const LayerSpec<FeedForwardSpec>& feed_forward() const { return last; }
+    MlpSpec& mlp() { return std::get<MlpSpec>(last.part); }
+    const MlpSpec& mlp() const { return std::get<MlpSpec>(last.part); }
 
-    // Returns the first layer of this kind, or nullptr.
-    template <class Spec>
-    const Spec* find() const {
-        for (const LayerSpec& layer : layers)
-            if (const Spec* const spec = std::get_if<Spec>(&layer.part)) return spec;
-        return nullptr;
-    }
-    const ExpertsSpec* experts() const { return find<ExpertsSpec>(); }
+    const ExpertsSpec* experts() const { return std::get_if<ExpertsSpec>(&last.part); }
 };
 
-// Returns the sizes of the state of a layer; nullptr if it has none.
-inline const attention::DeltaSizes* state_sizes(const PartSpec& part) {
-    if (const auto* const net = std::get_if<DeltaNetSpec>(&part)) return &net->sizes;
-    if (const auto* const mamba = std::get_if<MambaSpec>(&part)) return &mamba->sizes;
-    if (const auto* const conv = std::get_if<ShortConvSpec>(&part)) return &conv->sizes;
-    return nullptr;
+// Returns the sizes of the state of a mixer; nullptr if it has none.
+inline const attention::DeltaSizes* state_sizes(const MixerSpec& mixer) {
+    return std::visit(
+        [](const auto& spec) -> const attention::DeltaSizes* {
+            if constexpr (requires { spec.sizes; }) return &spec.sizes;
+            return nullptr;
+        },
+        mixer);
 }
 
-// Returns how tokens see each other in a layer; nothing where they do not.
-inline std::optional<attention::Mask> mask_of(const PartSpec& part) {
-    if (state_sizes(part) != nullptr) return attention::Mask{.through_state = true};
-    if (const auto* const attends = std::get_if<AttentionSpec>(&part)) return attends->mask;
-    return std::nullopt;
+// Returns the heads of a mixer.
+inline attention::HeadCounts heads_of(const MixerSpec& mixer) {
+    return std::visit(
+        [](const auto& spec) {
+            if constexpr (requires { spec.sizes; })
+                return spec.sizes.heads();
+            else
+                return spec.heads;
+        },
+        mixer);
+}
+
+// Returns how tokens see each other in a mixer.
+inline attention::Mask mask_of(const MixerSpec& mixer) {
+    return std::visit(
+        [](const auto& spec) {
+            if constexpr (requires { spec.mask; })
+                return spec.mask;
+            else
+                return attention::Mask{.through_state = true};
+        },
+        mixer);
 }
 
 }  // namespace ringshard::model

@@ -12,6 +12,16 @@
 
 namespace ringshard::model {
 
+// Words of the names of a GPU's kernels, where a part of a step has some for itself.
+struct KernelWords {
+    std::vector<std::string> forward{};
+    std::vector<std::string> backward{};
+    bool has_products = false;  // beside products by a library
+    KernelWords& operator+=(const KernelWords& other) {
+        return other.forward.empty() ? *this : *this = other;
+    }
+};
+
 // Numbers of multiplications and additions, of a forward pass unless the member names another.
 struct Operations {
     double products = 0;        // of a token, with weights
@@ -25,6 +35,7 @@ struct Operations {
         double again = 0;
         double of_inputs = 0;   // their gradients
         double of_weights = 0;  // their gradients
+        KernelWords kernels{};
         OfProduct& operator+=(const OfProduct& other);
     };
     using ByProduct = std::map<std::string, OfProduct>;
@@ -47,6 +58,7 @@ struct Operations {
         double attention_backward = 0;
         // Numbers of a token: results and gradients, which each step of a ring adds to.
         double merged = 0;
+        KernelWords kernels{};
     };
     std::map<attention::Mask, OfPair> of_pair{};
     // What kernels of rows, which are bound by memory, read and write on a GPU, by the name of the

@@ -13,8 +13,11 @@ struct PartKernels {
     std::vector<std::string> words;
 };
 
-// Returns the words of a part that the plan counts, by its name: "norms, forward". A part that no
-// kernel has for itself has those of the products.
+// Returns the words of products with weights.
+const std::vector<std::string>& product_kernels();
+
+// Returns the words of a part that the plan counts, by its name: "loss". A part that no kernel has
+// for itself has those of the products. Parts of a block bring their own (model::KernelWords).
 std::vector<std::string> kernels_of(std::string_view part);
 
 // Returns the kernels of a step whose time the plan does not count.

@@ -29,9 +29,9 @@ ModelSpec read_falcon_h1(ConfigReader& config) {
         read_plain_model(config, {.key_heads = 8, .norm = {.epsilon = 1e-5}, .padding_token = 0});
     read_biases(config, spec);
     const auto factor = [&](const char* name) { return config.number_above_0(name, 1.0); };
-    const LayerSpec state{.part = read_state(config, spec),
-                          .is_parallel = true,
-                          .factor = factor("ssm_out_multiplier")};
+    const LayerSpec<MixerSpec> state{.part = read_state(config, spec),
+                                     .is_parallel = true,
+                                     .factor = factor("ssm_out_multiplier")};
     const double of_rows = read_factor_of_rows(config, "attention_in_multiplier", "attention_bias");
     const std::vector<double> of_mlp = read_factors(config, "mlp_multipliers", 2);
     spec.embedding_multiplier = factor("embedding_multiplier");
@@ -48,7 +48,7 @@ ModelSpec read_falcon_h1(ConfigReader& config) {
         block.mlp().up = "feed_forward.up_proj";
         block.mlp().down = "feed_forward.down_proj";
         block.mlp().gate_multiplier = of_mlp[0];
-        block.layers.insert(block.layers.begin() + 1, state);
+        block.mixers.push_back(state);
     }
     return spec;
 }

@@ -60,7 +60,7 @@ ModelSpec read_granitemoehybrid(ConfigReader& config) {
         if (config.has(field)) has_state = read_state_layers(config, field, spec.blocks.size());
     const bool rotates = config.part("position_embedding_type") == "rope";
     const MlpSpec mlp = read_shared_mlp(config, spec.blocks.front().mlp());
-    PartSpec feed_forward = mlp;
+    FeedForwardSpec feed_forward = mlp;
     if (config.part("num_local_experts") != 0) {
         ExpertsSpec experts = read_granite_experts(config, spec);
         experts.shared = mlp;

@@ -58,7 +58,8 @@ std::optional<shard::ParameterId> add_sinks(shard::UnitLayout& unit, const Atten
 
 Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
                      const AttentionSpec& spec)
-    : heads_(spec.heads),
+    : Mixer(saved),
+      heads_(spec.heads),
       mask_(spec.mask),
       qkv_projection_(unit, qkv_of(block, spec)),
       out_(unit, {.layers = {{spec.out, block.width}},
@@ -73,7 +74,6 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
       is_gated_(spec.is_gated),
       scores_(spec.scores),
       sinks_(add_sinks(unit, spec)),
-      qkv_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
       lse_(saved.add(ActivationPolicy::attention)),
       gates_(saved.add(ActivationPolicy::all_but_gate_up)) {}
@@ -149,7 +149,7 @@ void Attention::project(const Pass& pass, const at::Tensor& x) const {
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
     if (!norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     scale_queries(context, qkv);
-    saved[qkv_] = qkv;
+    saved[projected_] = qkv;
 }
 
 BiasGradient Attention::bias_gradient(const BlockContext& context) const {
@@ -178,10 +178,11 @@ void Attention::mix(const Pass& pass) const {
     const at::Tensor sinks = sinks_of(weights);
     const attention::Plan& plan = context.plan_of(mask_);
     if (context.cache != nullptr) {
-        saved[seen_] = engine(context).attend_cached(saved[qkv_], plan, context.cache->keys, sinks);
+        saved[seen_] =
+            engine(context).attend_cached(saved[projected_], plan, context.cache->keys, sinks);
         return;
     }
-    auto [out, lse] = engine(context).forward(saved[qkv_], plan, sinks);
+    auto [out, lse] = engine(context).forward(saved[projected_], plan, sinks);
     saved[seen_] = std::move(out);
     saved[lse_] = std::move(lse);
 }
@@ -198,8 +199,8 @@ at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) con
         d_seen = d_seen * opened;
     }
     const attention::GradientFinish finish = finish_of(context, gradients);
-    at::Tensor d_qkv = engine(context).backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]},
-                                                context.plan_of(mask_),
+    at::Tensor d_qkv = engine(context).backward(d_seen, saved[projected_],
+                                                {saved[seen_], saved[lse_]}, context.plan_of(mask_),
                                                 {sinks_of(weights), sinks_of(gradients)}, finish);
     scale_queries(context, d_qkv);
     if (!norms_rotated_heads_ && finish.rope == nullptr)
@@ -220,11 +221,8 @@ void Attention::add_costs(StageCosts& costs, bool makes_output_again) const {
     const bool is_again = is_projected_again(costs.policy);
     qkv_projection_.add_products("qkv", is_again, costs.products);
     out_.add_products("out", makes_output_again, costs.products);
-    // A score and a sum of values, each a multiplication and an addition for an element.
-    const double of_pair = 4 * queries;
-    costs.add_pairs(mask_, {.attention = of_pair,
-                            .attention_again = seen_.is_kept(costs.policy) ? 0 : of_pair,
-                            .merged = 2 * queries + 2 * keys});
+    costs.add_pairs(mask_,
+                    attention_of(queries, !seen_.is_kept(costs.policy), 2 * queries + 2 * keys));
     if (rope_) {
         costs.add_rows("RoPE, forward", 2 * (queries + keys), {"::TurnHeads"});
         if (is_again) costs.add_rows("RoPE, again", 2 * (queries + keys), {"::TurnHeads"});

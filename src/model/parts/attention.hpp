@@ -16,23 +16,18 @@ public:
     Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
               const AttentionSpec& spec);
 
-    const Projection* first_product() const override { return &qkv_projection_; }
-    const Projection* last_product() const override { return &out_; }
     std::vector<const Projection*> projections() const override {
         return {&qkv_projection_, &out_};
     }
 
-    bool is_projected(const Saved& saved) const override { return saved.has(qkv_); }
-    // Makes queries, keys and values of x [t, w]: normed by heads, turned to their positions.
+    // Makes queries, keys and values [t, qkv_width] of x [t, w]: normed by heads, turned to their
+    // positions.
     void project(const Pass& pass, const at::Tensor& x) const override;
     void mix(const Pass& pass) const override;
     at::Tensor mixed(const Pass& pass) const override;
     void backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const override;
 
     void add_costs(StageCosts& costs, bool makes_output_again) const override;
-    bool is_projected_again(config::ActivationPolicy policy) const override {
-        return !qkv_.is_kept(policy);
-    }
     void make_cache(LayerCache& cache, int64_t capacity, int64_t texts,
                     const at::TensorOptions& options) const override;
     std::set<std::string> operators(const BlockContext& context, at::ScalarType type,
@@ -81,7 +76,6 @@ private:
     bool is_gated_;
     ops::ScoreForm scores_;
     std::optional<shard::ParameterId> sinks_;
-    SavedSlot qkv_;   // [t, qkv_width]
     SavedSlot seen_;  // [t, h d], the attention's result
     SavedSlot lse_;
     SavedSlot gates_;  // [t, h d]

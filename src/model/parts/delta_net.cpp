@@ -73,7 +73,6 @@ at::Tensor as_heads(const at::Tensor& rows, int64_t width) { return rows.reshape
 DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
                    const DeltaNetSpec& spec)
     : StateMixer(saved, spec.sizes),
-      sizes_(spec.sizes),
       epsilon_(block.norm.epsilon),
       is_grouped_(spec.is_grouped),
       in_(unit, in_projection(block, spec)),
@@ -106,24 +105,24 @@ ops::GatedNorm DeltaNet::norm(const shard::UnitTensors& weights) const {
 
 void DeltaNet::project(const Pass& pass, const at::Tensor& x) const {
     const at::Tensor rows = in_.forward(pass.context.projections, pass.weights, x);
-    path_.rows(pass.saved) = is_grouped_ ? ungroup(rows, sizes_) : rows;
+    pass.saved[projected_] = is_grouped_ ? ungroup(rows, sizes_) : rows;
 }
 
 void DeltaNet::mix(const Pass& pass) const {
-    path_.mix(pass, columns(path_.rows(pass.saved)), weights_of(pass.weights));
+    read_states(pass, columns(pass.saved[projected_]), weights_of(pass.weights));
 }
 
 at::Tensor DeltaNet::mixed(const Pass& pass) const {
-    const at::Tensor& read = path_.read(pass.saved);
+    const at::Tensor& read = pass.saved[read_];
     return ops::gated_norm(as_heads(read, sizes_.value_dim),
-                           as_heads(gates(path_.rows(pass.saved)), sizes_.value_dim),
+                           as_heads(gates(pass.saved[projected_]), sizes_.value_dim),
                            norm(pass.weights))
         .view(read.sizes());
 }
 
 at::Tensor DeltaNet::rows_gradient(const BackwardPass& pass, at::Tensor dy) const {
-    const at::Tensor& rows = path_.rows(pass.saved);
-    const at::Tensor& read = path_.read(pass.saved);
+    const at::Tensor& rows = pass.saved[projected_];
+    const at::Tensor& read = pass.saved[read_];
     const at::Tensor d_normed =
         out_.backward(pass.context.projections, pass.weights, pass.gradients, dy, mixed(pass));
     dy.reset();
@@ -132,8 +131,8 @@ at::Tensor DeltaNet::rows_gradient(const BackwardPass& pass, at::Tensor dy) cons
     const at::Tensor d_read = ops::gated_norm_backward(
         d_normed.view(heads.sizes()), heads, as_heads(gates(rows), sizes_.value_dim),
         norm(pass.weights), d_gates, pass.gradients[norm_]);
-    const at::Tensor d_columns = path_.backward(pass, columns(rows), weights_of(pass.weights),
-                                                weights_of(pass.gradients), d_read);
+    const at::Tensor d_columns = columns_backward(pass, columns(rows), weights_of(pass.weights),
+                                                  weights_of(pass.gradients), d_read);
     at::Tensor d_rows = at::cat({d_columns, d_gates.view(read.sizes())}, 1);
     return is_grouped_ ? group(d_rows, sizes_) : d_rows;
 }

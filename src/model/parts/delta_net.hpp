@@ -14,8 +14,6 @@ public:
     DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
              const DeltaNetSpec& spec);
 
-    const Projection* first_product() const override { return &in_; }
-    const Projection* last_product() const override { return &out_; }
     std::vector<const Projection*> projections() const override { return {&in_, &out_}; }
 
     void project(const Pass& pass, const at::Tensor& x) const override;
@@ -31,7 +29,6 @@ private:
     ops::GatedNorm norm(const shard::UnitTensors& weights) const;
     at::Tensor rows_gradient(const BackwardPass& pass, at::Tensor dy) const;
 
-    attention::DeltaSizes sizes_;
     double epsilon_;
     bool is_grouped_;
     Projection in_;

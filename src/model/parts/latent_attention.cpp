@@ -20,12 +20,10 @@ ProjectionSpec latent_projection(const BlockSpec& block, const std::string& name
             .joint = block.joint};
 }
 
-int64_t width_of_queries(const AttentionSpec& spec) {
-    return spec.heads.query_heads * spec.latent->key_dim;
-}
+int64_t width_of_queries(const LatentSpec& spec) { return spec.heads.query_heads * spec.key_dim; }
 
-ProjectionSpec query_projection(const BlockSpec& block, const AttentionSpec& spec) {
-    const int64_t rank = spec.latent->query_rank;
+ProjectionSpec query_projection(const BlockSpec& block, const LatentSpec& spec) {
+    const int64_t rank = spec.query_rank;
     if (rank > 0)
         return latent_projection(block, "self_attn.q_a_proj", block.width, rank, spec.has_bias);
     return latent_projection(block, "self_attn.q_proj", block.width, width_of_queries(spec));
@@ -34,20 +32,18 @@ ProjectionSpec query_projection(const BlockSpec& block, const AttentionSpec& spe
 }  // namespace
 
 LatentAttention::QueryLatent::QueryLatent(shard::UnitLayout& unit, SavedLayout& saved,
-                                          const BlockSpec& block, const AttentionSpec& spec)
-    : norm(unit, {"self_attn.q_a_layernorm", spec.latent->query_rank, spec.latent->norm}),
-      out(unit, latent_projection(block, "self_attn.q_b_proj", spec.latent->query_rank,
-                                  width_of_queries(spec))),
+                                          const BlockSpec& block, const LatentSpec& spec)
+    : norm(unit, {"self_attn.q_a_layernorm", spec.query_rank, spec.norm}),
+      out(unit,
+          latent_projection(block, "self_attn.q_b_proj", spec.query_rank, width_of_queries(spec))),
       rows(saved.add(ActivationPolicy::all_but_gate_up)),
       inverse_rms(saved.add(ActivationPolicy::all_but_gate_up)) {}
 
 LatentAttention::LatentAttention(shard::UnitLayout& unit, SavedLayout& saved,
-                                 const BlockSpec& block, const AttentionSpec& spec)
-    : spec_(*spec.latent),
+                                 const BlockSpec& block, const LatentSpec& spec)
+    : Mixer(saved),
+      spec_(spec),
       sizes_{spec.heads.query_heads, spec_.key_dim, spec_.value_dim},
-      mask_(spec.mask),
-      rope_(spec.rope),
-      scores_(spec.scores),
       query_in_(unit, query_projection(block, spec)),
       latent_in_(unit, latent_projection(block, "self_attn.kv_a_proj_with_mqa", block.width,
                                          spec_.rank + spec_.rotated, spec.has_bias)),
@@ -55,11 +51,10 @@ LatentAttention::LatentAttention(shard::UnitLayout& unit, SavedLayout& saved,
       expand_(unit, latent_projection(
                         block, "self_attn.kv_b_proj", spec_.rank,
                         sizes_.heads * (sizes_.key_dim - spec_.rotated + sizes_.value_dim))),
-      out_(unit, latent_projection(block, spec.out, sizes_.heads * sizes_.value_dim, block.width,
-                                   spec.has_out_bias)),
+      out_(unit, latent_projection(block, "self_attn.o_proj", sizes_.heads * sizes_.value_dim,
+                                   block.width, spec.has_out_bias)),
       latent_rows_(saved.add(ActivationPolicy::all_but_gate_up)),
       latent_inverse_rms_(saved.add(ActivationPolicy::all_but_gate_up)),
-      queries_(saved.add(ActivationPolicy::all_but_gate_up)),
       latents_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
       lse_(saved.add(ActivationPolicy::attention)) {
@@ -74,10 +69,10 @@ std::vector<const Projection*> LatentAttention::projections() const {
 
 void LatentAttention::rotate(const BlockContext& context, const at::Tensor& rows, int64_t heads,
                              ops::Turn turn) const {
-    if (!rope_) return;
+    if (!spec_.rope) return;
     const at::Tensor last = rows.unflatten(1, {heads, -1}).slice(2, -spec_.rotated);
     const at::Tensor turned = last.reshape({rows.size(0), heads * spec_.rotated}).contiguous();
-    ops::RopeTable table = context.positions.ropes[*rope_];
+    ops::RopeTable table = context.positions.ropes[*spec_.rope];
     table.head_dim = spec_.rotated;
     ops::rope(turned, heads, table, turn);
     last.copy_(turned.view(last.sizes()));
@@ -93,7 +88,7 @@ void LatentAttention::project(const Pass& pass, const at::Tensor& x) const {
         queries = query_latent_->out.forward(context.projections, weights, normed.y);
     }
     rotate(context, queries, sizes_.heads, ops::Turn::forward);
-    saved[queries_] = queries;
+    saved[projected_] = queries;
     const at::Tensor rows = latent_in_.forward(context.projections, weights, x);
     const ops::RmsNormed latent =
         latent_norm_.forward(weights, rows.narrow(1, 0, spec_.rank).contiguous());
@@ -133,7 +128,7 @@ at::Tensor LatentAttention::expand_backward(const BackwardPass& pass, const at::
 
 attention::SequenceLatents LatentAttention::engine(const BlockContext& context) const {
     const auto& [ring, ulysses, options, device] = context.sequence;
-    return {sizes_, ring, ulysses, options, device, scores_};
+    return {sizes_, ring, ulysses, options, device, spec_.scores};
 }
 
 attention::LatentExpansion LatentAttention::expansion(const Pass& pass) const {
@@ -151,14 +146,14 @@ attention::LatentExpansion LatentAttention::expansion(const BackwardPass& pass) 
 void LatentAttention::mix(const Pass& pass) const {
     const auto& [context, weights, saved] = pass;
     if (saved.has(seen_)) return;
-    const attention::Plan& plan = context.plan_of(mask_);
+    const attention::Plan& plan = context.plan_of(spec_.mask);
     if (context.cache != nullptr) {
-        saved[seen_] = engine(context).attend_cached(saved[queries_], saved[latents_],
+        saved[seen_] = engine(context).attend_cached(saved[projected_], saved[latents_],
                                                      expansion(pass), plan, context.cache->keys);
         return;
     }
     auto [out, lse] =
-        engine(context).forward(saved[queries_], saved[latents_], expansion(pass), plan);
+        engine(context).forward(saved[projected_], saved[latents_], expansion(pass), plan);
     saved[seen_] = std::move(out);
     saved[lse_] = std::move(lse);
 }
@@ -195,8 +190,8 @@ void LatentAttention::backward(const BackwardPass& pass, at::Tensor dy,
         out_.backward(context.projections, weights, pass.gradients, dy, saved[seen_]);
     dy.reset();
     const auto [d_queries, d_latents] = engine(context).backward(
-        d_seen, saved[queries_], saved[latents_], {saved[seen_], saved[lse_]}, expansion(pass),
-        context.plan_of(mask_));
+        d_seen, saved[projected_], saved[latents_], {saved[seen_], saved[lse_]}, expansion(pass),
+        context.plan_of(spec_.mask));
     const at::Tensor x = input.again(pass);
     const at::Tensor dx = query_in_.backward(context.projections, weights, pass.gradients,
                                              queries_backward(pass, d_queries), x);
@@ -213,13 +208,8 @@ void LatentAttention::add_costs(StageCosts& costs, bool makes_output_again) cons
     latent_in_.add_products("latents", is_again, costs.products);
     expand_.add_products("keys and values", true, costs.products);
     out_.add_products("out", makes_output_again, costs.products);
-    const auto width = static_cast<double>(sizes_.as_heads().head_dim);
-    const auto heads = static_cast<double>(sizes_.heads);
-    // A score and a sum of values, each a multiplication and an addition for an element.
-    const double of_pair = 4 * heads * width;
-    costs.add_pairs(mask_, {.attention = of_pair,
-                            .attention_again = seen_.is_kept(costs.policy) ? 0 : of_pair,
-                            .merged = 4 * heads * width});
+    const auto width = static_cast<double>(sizes_.heads * sizes_.as_heads().head_dim);
+    costs.add_pairs(spec_.mask, attention_of(width, !seen_.is_kept(costs.policy), 4 * width));
 }
 
 void LatentAttention::make_cache(LayerCache& cache, int64_t capacity, int64_t,
@@ -231,11 +221,11 @@ void LatentAttention::make_cache(LayerCache& cache, int64_t capacity, int64_t,
 
 std::set<std::string> LatentAttention::operators(const BlockContext& context, at::ScalarType type,
                                                  at::Device device) const {
-    return engine(context).attention().operators(context.plan_of(mask_), type, device);
+    return engine(context).attention().operators(context.plan_of(spec_.mask), type, device);
 }
 
 bool LatentAttention::can_be_recorded(const BlockContext& context) const {
-    return engine(context).attention().can_be_recorded(context.plan_of(mask_));
+    return engine(context).attention().can_be_recorded(context.plan_of(spec_.mask));
 }
 
 }  // namespace ringshard::model

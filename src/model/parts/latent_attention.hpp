@@ -15,23 +15,19 @@ namespace ringshard::model {
 class LatentAttention : public Mixer {
 public:
     LatentAttention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
-                    const AttentionSpec& spec);
+                    const LatentSpec& spec);
 
     const Projection* first_product() const override { return nullptr; }
     const Projection* last_product() const override { return &out_; }
     std::vector<const Projection*> projections() const override;
 
-    bool is_projected(const Saved& saved) const override { return saved.has(queries_); }
-    // Makes queries and latents of x [t, w]: normed, turned to their positions.
+    // Makes queries [t, h key_dim] and latents of x [t, w]: normed, turned to their positions.
     void project(const Pass& pass, const at::Tensor& x) const override;
     void mix(const Pass& pass) const override;
     at::Tensor mixed(const Pass& pass) const override { return pass.saved[seen_]; }
     void backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const override;
 
     void add_costs(StageCosts& costs, bool makes_output_again) const override;
-    bool is_projected_again(config::ActivationPolicy policy) const override {
-        return !queries_.is_kept(policy);
-    }
     void make_cache(LayerCache& cache, int64_t capacity, int64_t texts,
                     const at::TensorOptions& options) const override;
     std::set<std::string> operators(const BlockContext& context, at::ScalarType type,
@@ -42,7 +38,7 @@ private:
     // Queries that come from a latent of their own.
     struct QueryLatent {
         QueryLatent(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
-                    const AttentionSpec& spec);
+                    const LatentSpec& spec);
         Norm norm;
         Projection out;
         SavedSlot rows;  // [t, query rank]
@@ -64,9 +60,6 @@ private:
 
     LatentSpec spec_;
     attention::LatentSizes sizes_;
-    attention::Mask mask_;
-    std::optional<size_t> rope_;
-    ops::ScoreForm scores_;
     Projection query_in_;
     std::optional<QueryLatent> query_latent_;
     Projection latent_in_;
@@ -75,7 +68,6 @@ private:
     Projection out_;
     SavedSlot latent_rows_;  // [t, rank + rotated], as they were projected
     SavedSlot latent_inverse_rms_;
-    SavedSlot queries_;  // [t, h key_dim]
     SavedSlot latents_;  // [t, rank + rotated]
     SavedSlot seen_;     // [t, h value_dim], the attention's result
     SavedSlot lse_;

@@ -77,25 +77,25 @@ ops::NormOfGated Mamba::norm(const shard::UnitTensors& weights) const {
 }
 
 void Mamba::project(const Pass& pass, const at::Tensor& x) const {
-    path_.rows(pass.saved) = in_.forward(pass.context.projections, pass.weights, x);
-    scale(path_.rows(pass.saved));
+    pass.saved[projected_] = in_.forward(pass.context.projections, pass.weights, x);
+    scale(pass.saved[projected_]);
 }
 
 void Mamba::mix(const Pass& pass) const {
-    path_.mix(pass, columns(path_.rows(pass.saved), path_.sizes()), weights_of(pass.weights));
+    read_states(pass, columns(pass.saved[projected_], sizes_), weights_of(pass.weights));
 }
 
 at::Tensor Mamba::mixed(const Pass& pass) const {
-    const at::Tensor& read = path_.read(pass.saved);
-    const at::Tensor of_rows = gates(path_.rows(pass.saved), path_.sizes());
+    const at::Tensor& read = pass.saved[read_];
+    const at::Tensor of_rows = gates(pass.saved[projected_], sizes_);
     if (!norm_) return read * at::silu(of_rows);
     return ops::norm_of_gated(read, of_rows, norm(pass.weights));
 }
 
 Mamba::GatedGradient Mamba::gated_backward(const BackwardPass& pass,
                                            const at::Tensor& d_normed) const {
-    const at::Tensor& read = path_.read(pass.saved);
-    const at::Tensor of_rows = gates(path_.rows(pass.saved), path_.sizes());
+    const at::Tensor& read = pass.saved[read_];
+    const at::Tensor of_rows = gates(pass.saved[projected_], sizes_);
     if (!norm_) return {d_normed * at::silu(of_rows), at::silu_backward(d_normed * read, of_rows)};
     at::Tensor d_gates = at::empty_like(read);
     at::Tensor d_read = ops::norm_of_gated_backward(d_normed, read, of_rows, norm(pass.weights),
@@ -104,7 +104,7 @@ Mamba::GatedGradient Mamba::gated_backward(const BackwardPass& pass,
 }
 
 void Mamba::scale(const at::Tensor& rows) const {
-    const DeltaSizes& sizes = path_.sizes();
+    const DeltaSizes& sizes = sizes_;
     const int64_t widths[] = {sizes.values(), sizes.values(), sizes.keys(), sizes.keys(),
                               sizes.value_heads};
     int64_t begin = 0;
@@ -115,14 +115,13 @@ void Mamba::scale(const at::Tensor& rows) const {
 }
 
 at::Tensor Mamba::rows_gradient(const BackwardPass& pass, at::Tensor dy) const {
-    const at::Tensor& rows = path_.rows(pass.saved);
+    const at::Tensor& rows = pass.saved[projected_];
     const at::Tensor d_normed =
         out_.backward(pass.context.projections, pass.weights, pass.gradients, dy, mixed(pass));
     dy.reset();
     const auto [d_read, d_gates] = gated_backward(pass, d_normed);
-    const at::Tensor d_columns =
-        path_.backward(pass, columns(rows, path_.sizes()), weights_of(pass.weights),
-                       weights_of(pass.gradients), d_read);
+    const at::Tensor d_columns = columns_backward(
+        pass, columns(rows, sizes_), weights_of(pass.weights), weights_of(pass.gradients), d_read);
     at::Tensor d_rows = at::cat({d_gates, d_columns}, 1);
     scale(d_rows);
     return d_rows;

@@ -17,8 +17,6 @@ public:
     Mamba(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
           const MambaSpec& spec);
 
-    const Projection* first_product() const override { return &in_; }
-    const Projection* last_product() const override { return &out_; }
     std::vector<const Projection*> projections() const override { return {&in_, &out_}; }
 
     void project(const Pass& pass, const at::Tensor& x) const override;

@@ -16,8 +16,6 @@ public:
     Mlp(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block, const MlpSpec& spec,
         const SavedSlot& product);
 
-    const Projection* first_product() const override { return &gate_up_projection_; }
-    const Projection* last_product() const override { return &down_; }
     std::vector<const Projection*> projections() const override {
         return {&gate_up_projection_, &down_};
     }

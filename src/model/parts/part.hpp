@@ -13,9 +13,9 @@ public:
     virtual ~Part() = default;
 
     // The product that reads the layer's input; nullptr where several do.
-    virtual const Projection* first_product() const = 0;
+    virtual const Projection* first_product() const { return projections().front(); }
     // The product that makes the layer's output of the part's rows; nullptr where the rows are it.
-    virtual const Projection* last_product() const = 0;
+    virtual const Projection* last_product() const { return projections().back(); }
     // Linear layers, which take adapters.
     virtual std::vector<const Projection*> projections() const = 0;
     // The weights of others that rows are multiplied with.

@@ -33,6 +33,7 @@ struct ProductUse {
     std::optional<WeightUse> weight{};
     const Projection* projection = nullptr;  // whose product may be in FP8
     double more_backward = 0;                // beyond two for each of the forward pass
+    KernelWords kernels{};
 };
 
 // Says which products of an MLP the backward pass makes again.

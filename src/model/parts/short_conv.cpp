@@ -31,12 +31,12 @@ std::optional<shard::ParameterId> short_conv_bias(shard::UnitLayout& unit,
 
 ShortConv::ShortConv(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
                      const ShortConvSpec& spec)
-    : spec_(spec),
+    : Mixer(saved),
+      spec_(spec),
       in_(unit, conv_projection(block, spec, "conv.in_proj", 3 * block.width)),
       conv_(unit.add({{{"conv.conv.weight", {block.width, 1, spec.taps}}}})),
       conv_bias_(short_conv_bias(unit, spec)),
       out_(unit, conv_projection(block, spec, "conv.out_proj", block.width)),
-      rows_(saved.add(ActivationPolicy::all_but_gate_up)),
       gated_(saved.add(ActivationPolicy::attention)),
       convolved_(saved.add(ActivationPolicy::attention)),
       before_(saved.add(ActivationPolicy::attention)) {}
@@ -46,7 +46,7 @@ attention::ShortConvWeights ShortConv::weights_of(const shard::UnitTensors& weig
 }
 
 void ShortConv::project(const Pass& pass, const at::Tensor& x) const {
-    pass.saved[rows_] = in_.forward(pass.context.projections, pass.weights, x);
+    pass.saved[projected_] = in_.forward(pass.context.projections, pass.weights, x);
 }
 
 void ShortConv::mix(const Pass& pass) const {
@@ -54,12 +54,12 @@ void ShortConv::mix(const Pass& pass) const {
     if (saved.has(gated_)) return;
     const attention::Plan& plan = context.plan_of(through_rows);
     if (context.cache != nullptr) {
-        saved[gated_] = attention::conv_cached(saved[rows_], weights_of(weights), plan,
+        saved[gated_] = attention::conv_cached(saved[projected_], weights_of(weights), plan,
                                                context.cache->states.before);
         return;
     }
     auto [out, convolved, before] =
-        engine(context).forward(saved[rows_], weights_of(weights), plan);
+        engine(context).forward(saved[projected_], weights_of(weights), plan);
     saved[gated_] = std::move(out);
     saved[convolved_] = std::move(convolved);
     saved[before_] = std::move(before);
@@ -72,7 +72,7 @@ void ShortConv::backward(const BackwardPass& pass, at::Tensor dy, const LayerInp
     dy.reset();
     input.backward(pass, in_,
                    engine(pass.context)
-                       .backward(saved[rows_], weights_of(pass.weights),
+                       .backward(saved[projected_], weights_of(pass.weights),
                                  {saved[gated_], saved[convolved_], saved[before_]}, d_gated,
                                  weights_of(pass.gradients), pass.context.plan_of(through_rows)));
 }
@@ -87,8 +87,8 @@ void ShortConv::make_cache(LayerCache& cache, int64_t, int64_t texts,
 void ShortConv::add_costs(StageCosts& costs, bool makes_output_again) const {
     in_.add_products("in", is_projected_again(costs.policy), costs.products);
     const auto width = static_cast<double>(spec_.sizes.convolved());
-    costs.products.push_back({"convolution", 2.0 * static_cast<double>(spec_.taps) * width,
-                              !gated_.is_kept(costs.policy)});
+    costs.products.push_back(
+        convolution(2.0 * static_cast<double>(spec_.taps) * width, !gated_.is_kept(costs.policy)));
     out_.add_products("out", makes_output_again, costs.products);
 }
 

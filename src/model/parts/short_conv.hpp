@@ -16,24 +16,16 @@ public:
     ShortConv(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
               const ShortConvSpec& spec);
 
-    const Projection* first_product() const override { return &in_; }
-    const Projection* last_product() const override { return &out_; }
     std::vector<const Projection*> projections() const override { return {&in_, &out_}; }
 
-    bool is_projected(const Saved& saved) const override { return saved.has(rows_); }
     void project(const Pass& pass, const at::Tensor& x) const override;
     void mix(const Pass& pass) const override;
     at::Tensor mixed(const Pass& pass) const override { return pass.saved[gated_]; }
     void backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const override;
 
     void add_costs(StageCosts& costs, bool makes_output_again) const override;
-    bool is_projected_again(config::ActivationPolicy policy) const override {
-        return !rows_.is_kept(policy);
-    }
     void make_cache(LayerCache& cache, int64_t capacity, int64_t texts,
                     const at::TensorOptions& options) const override;
-    // Its plans are of the host.
-    bool can_be_recorded(const BlockContext&) const override { return false; }
 
 private:
     attention::SequenceConv engine(const BlockContext& context) const {
@@ -46,8 +38,8 @@ private:
     shard::ParameterId conv_;
     std::optional<shard::ParameterId> conv_bias_;
     Projection out_;
-    SavedSlot rows_;       // [t, 3 w], as they were projected
-    SavedSlot gated_;      // [t, w], the input of the output's projection
+    SavedSlot
+        gated_;  // [t, w], of the projected rows [t, 3 w]: the input of the output's projection
     SavedSlot convolved_;  // as in attention::SequenceConv::Result
     SavedSlot before_;
 };

@@ -32,4 +32,11 @@ struct StageCosts {
     Operations operations() const;
 };
 
+// The product of a causal convolution with few taps.
+ProductUse convolution(double operations, bool is_made_again);
+
+// The scores and sums of values of all heads, which together are so wide. merged: numbers of a
+// token that each step of a ring adds to.
+Operations::OfPair attention_of(double width, bool is_made_again, double merged);
+
 }  // namespace ringshard::model

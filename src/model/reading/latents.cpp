@@ -46,7 +46,7 @@ double yarn_scale(ConfigReader& config, const RopeSpec& rope) {
 }  // namespace
 
 ModelSpec read_latent_model(ConfigReader& config, const LatentDefaults& defaults) {
-    const LatentSpec latent = read_latent(config, defaults);
+    LatentSpec latent = read_latent(config, defaults);
     Defaults plain = defaults.model;
     plain.has_ropes_by_layer = true;
     plain.head_dim = latent.rotated;
@@ -57,29 +57,29 @@ ModelSpec read_latent_model(ConfigReader& config, const LatentDefaults& defaults
         if (config.has(name) && config.part(name) != false)
             config.complain(format_text("{} = {}: windows over latents are not served; remove it",
                                         name, shown(config.part(name).dump())));
-    attention::HeadCounts heads = spec.heads();
+    const attention::HeadCounts heads = spec.heads();
     if (heads.key_heads != heads.query_heads)
         config.complain(format_text(
             "num_key_value_heads = {}: every head has keys of its own in a model with latents; it "
             "must be num_attention_heads = {}",
             heads.key_heads, heads.query_heads));
-    heads = {heads.query_heads, heads.query_heads, std::max(latent.key_dim, latent.value_dim)};
-    double scale = 1;
+    latent.heads = {heads.query_heads, heads.query_heads,
+                    std::max(latent.key_dim, latent.value_dim)};
+    latent.scores.scale = 1 / std::sqrt(static_cast<double>(latent.key_dim));
+    if (!defaults.rotates) latent.rope.reset();
     if (defaults.rotates) {
         RopeForm form = plain.rope;
         form.head_dim = latent.rotated;
         form.max_positions = spec.max_positions;
         spec.ropes = {read_rope(config, form)};
         spec.ropes.front().rotated_elements = latent.rotated;
-        scale = yarn_scale(config, spec.ropes.front());
+        latent.scores.scale =
+            yarn_scale(config, spec.ropes.front()) / std::sqrt(static_cast<double>(latent.key_dim));
     }
-    scale /= std::sqrt(static_cast<double>(latent.key_dim));
     for (BlockSpec& block : spec.blocks) {
-        AttentionSpec& attention = block.attention();
-        attention.heads = heads;
-        attention.latent = latent;
-        attention.scores.scale = scale;
-        if (!defaults.rotates) attention.rope.reset();
+        latent.has_bias = block.attention().has_bias;
+        latent.has_out_bias = block.attention().has_out_bias;
+        block.mixer().part = latent;
     }
     return spec;
 }
