@@ -21,9 +21,8 @@ struct RouterContext {
     // counted.
     at::Tensor choices{};
     at::Tensor probabilities{};
-    // [experts] int64: the choices without the corrections of the probabilities. Undefined: there
-    // are no corrections.
-    at::Tensor uncorrected{};
+    // [experts] int64: the choices without the corrections of the probabilities, if there are some.
+    std::optional<at::Tensor> uncorrected{};
     int64_t num_counted = 0;  // the first tokens; the others only fill the batch up
     // [experts] fp32: the gradient of the loss that balances the experts, by the probabilities of a
     // counted token. Undefined: none.

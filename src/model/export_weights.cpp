@@ -199,13 +199,13 @@ private:
         for (size_t chunk = 0; chunk < from.chunks.size(); ++chunk) {
             const auto& [unit, range] = from.chunks[chunk];
             const shard::Range mine = intersect(zero.exclusive_range(unit), range);
-            at::Tensor weights;  // of the chunk
+            std::optional<at::Tensor> weights;  // of the chunk
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
                 const auto place = file.offsets.find(piece.tensor->spec.name);
                 if (place == file.offsets.end()) continue;
                 if (!output)
                     if (auto failure = open(file, output)) return failure;
-                if (source.read == nullptr && !weights.defined())
+                if (source.read == nullptr && !weights)
                     weights = from.shards.load(chunk, shard::Access::read)
                                   .narrow(0, mine.begin - range.begin, mine.size());
                 if (auto failure = write_piece(weights, piece, source, form,
@@ -221,8 +221,8 @@ private:
         StoredType type;
         int64_t offset;  // of the tensor in the file
     };
-    // `own`: all that is this rank's of the chunk; undefined where it is read again.
-    static std::optional<Failure> write_piece(const at::Tensor& own,
+    // `own`: all that is this rank's of the chunk; nothing where it is read again.
+    static std::optional<Failure> write_piece(const std::optional<at::Tensor>& own,
                                               const shard::TensorPiece& piece, const Source& source,
                                               const ExportForm& form, const Place& place,
                                               File& output, ByteCounter& written) {
@@ -236,11 +236,11 @@ private:
         for (int64_t done = 0; done < piece.size; done += piece_elements) {
             const int64_t count = std::min(piece_elements, piece.size - done);
             const at::Tensor weights =
-                own.defined() ? own.narrow(0, piece.in_range + done, count).cpu().to(at::kFloat)
-                              : at::empty({count}, at::TensorOptions(at::kFloat));
+                own ? own->narrow(0, piece.in_range + done, count).cpu().to(at::kFloat)
+                    : at::empty({count}, at::TensorOptions(at::kFloat));
             const std::span<float> numbers(static_cast<float*>(weights.data_ptr()),
                                            static_cast<size_t>(count));
-            if (!own.defined()) {
+            if (!own) {
                 if (auto failure = (*source.read)(name, piece.first + done, numbers))
                     return failure;
                 source.sums.add(name, piece.first + done, numbers);

@@ -118,12 +118,13 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
             work.gemms, has_keys ? targets.dropout_keys.gather(0, chunk.places) : at::Tensor(),
             &norms};
         const at::Tensor logits = logits_of(spec, context, weights, y);
-        const at::Tensor capped = spec.logits_cap > 0 ? logits.clone() : at::Tensor();
+        std::optional<at::Tensor> capped;
+        if (spec.logits_cap > 0) capped = logits.clone();
         ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
                            chunk.token_stats);
         const at::Tensor& d_logits = logits;  // written over
-        if (capped.defined()) cap_backward(spec, d_logits, capped);
-        if (weights.bias.defined())
+        if (capped) cap_backward(spec, d_logits, *capped);
+        if (gradients.parameters.bias)
             ops::add_bias_gradient(gradients.unit[*gradients.parameters.bias], d_logits);
         const auto [d_projection, begins] = gradients.unit.sum(gradients.parameters.projection);
         ops::add_weight_gradient(work.gemms, d_projection, d_logits, y, begins);

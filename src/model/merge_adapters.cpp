@@ -21,8 +21,8 @@ struct Factors {
     at::Tensor a;  // [rank, in]
     at::Tensor b;  // [out, rank]
     double scaling;
-    at::Tensor magnitude{};  // [out], of DoRA
-    at::Tensor factor{};     // [out], of the rows: the magnitude by the norm
+    at::Tensor magnitude{};              // [out], of DoRA
+    std::optional<at::Tensor> factor{};  // [out], of the rows: the magnitude by the norm
 };
 
 // By the name of the weight: of the equal parts of it that lie one behind the other, one for each
@@ -121,8 +121,8 @@ void merge(const Factors& factors, int64_t first, const at::Tensor& into) {
         };
         const at::Tensor merged = into.narrow(0, both.begin - first, both.size());
         merged.add_(cut(product), factors.scaling);
-        if (factors.factor.defined())
-            merged.mul_(cut(factors.factor.narrow(0, row, rows).repeat_interleave(width)));
+        if (factors.factor)
+            merged.mul_(cut(factors.factor->narrow(0, row, rows).repeat_interleave(width)));
     }
 }
 

@@ -13,10 +13,9 @@ PositionTables::PositionTables(const ModelSpec& spec, c10::Device device)
     head_dim_ = spec.heads().head_dim;
     for (const RopeSpec& rope : ropes_) {
         frequencies_.push_back(inverse_frequencies(rope, head_dim_).to(device));
-        long_frequencies_.push_back(
-            rope.kind == RopeKind::longrope
-                ? inverse_frequencies(rope, head_dim_, Document::is_long).to(device)
-                : at::Tensor());
+        auto& of_long = long_frequencies_.emplace_back();
+        if (rope.kind == RopeKind::longrope)
+            of_long = inverse_frequencies(rope, head_dim_, Document::is_long).to(device);
     }
 }
 
@@ -26,8 +25,8 @@ ops::RopeTable PositionTables::table(size_t rope, const TokenBatch& batch) const
         return ops::make_rope_table(batch.positions, frequencies, spec.attention_scaling);
     };
     ops::RopeTable table = make(frequencies_[rope]);
-    if (long_frequencies_[rope].defined()) {
-        const ops::RopeTable of_long = make(long_frequencies_[rope]);
+    if (long_frequencies_[rope]) {
+        const ops::RopeTable of_long = make(*long_frequencies_[rope]);
         // Factors of 1 and 0 keep every bit, and the planner's tensors know these operators.
         const at::Tensor is_long =
             batch.document_lengths.gt(spec.original_positions).to(at::kFloat).unsqueeze(1);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ringshard/model/model_spec.hpp"
@@ -10,8 +11,8 @@ namespace ringshard::model {
 
 // The rotations and scales that the positions of a batch give to its heads.
 struct Positions {
-    std::vector<ops::RopeTable> ropes;  // as ModelSpec::ropes
-    at::Tensor query_scale{};           // [t, 1], fp32; undefined: 1
+    std::vector<ops::RopeTable> ropes;        // as ModelSpec::ropes
+    std::optional<at::Tensor> query_scale{};  // [t, 1], fp32
 };
 
 // The frequencies of a model, on its device.
@@ -26,8 +27,8 @@ private:
     std::vector<RopeSpec> ropes_;
     std::optional<QueryScale> query_scale_;
     int64_t head_dim_ = 0;
-    std::vector<at::Tensor> frequencies_;       // [r / 2], fp32
-    std::vector<at::Tensor> long_frequencies_;  // of long documents; undefined: the same
+    std::vector<at::Tensor> frequencies_;                      // [r / 2], fp32
+    std::vector<std::optional<at::Tensor>> long_frequencies_;  // of long documents, if they differ
 };
 
 }  // namespace ringshard::model

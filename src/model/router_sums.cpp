@@ -30,7 +30,7 @@ void RouterSums::begin_pass(int64_t num_counted) {
     num_counted_ = num_counted;
     before_ = choices_.clone();
     probabilities_.zero_();
-    if (uncorrected_.defined()) uncorrected_.zero_();
+    if (uncorrected_) uncorrected_->zero_();
     d_probability_ = at::Tensor();
 }
 
@@ -43,7 +43,7 @@ RouterContext RouterSums::of_block(size_t block) const {
 void RouterSums::balance(double share) {
     if (coefficient_ == 0 || num_experts_ == 0) return;
     const auto blocks = choices_.size(0);
-    const at::Tensor choices = uncorrected_.defined() ? uncorrected_ : (choices_ - before_).sum(0);
+    const at::Tensor choices = uncorrected_ ? *uncorrected_ : (choices_ - before_).sum(0);
     const at::Tensor totals =
         at::cat({choices, at::full({1}, num_counted_ * blocks, choices_.options())});
     world_.all_reduce(totals).wait();

@@ -40,7 +40,8 @@ private:
     at::Tensor choices_;        // [blocks with experts, experts] int64, of the step
     at::Tensor before_;         // the same, when the pass began
     at::Tensor probabilities_;  // [experts] fp64, of the pass
-    at::Tensor uncorrected_;    // [experts] int64, of the pass, where routers have corrections
+    std::optional<at::Tensor>
+        uncorrected_;           // [experts] int64, of the pass, where routers have corrections
     at::Tensor d_probability_;  // [experts] fp32
     at::Tensor aux_loss_;       // [] fp64, of the step
 };

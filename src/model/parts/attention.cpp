@@ -136,9 +136,9 @@ void Attention::rotate(const BlockContext& context, const at::Tensor& heads, ops
 }
 
 void Attention::scale_queries(const BlockContext& context, const at::Tensor& heads) const {
-    const at::Tensor& scale = context.positions.query_scale;
-    if (!scale.defined()) return;
-    heads.narrow(1, 0, heads_.query_heads * heads_.head_dim).mul_(scale.to(heads.scalar_type()));
+    const std::optional<at::Tensor>& scale = context.positions.query_scale;
+    if (!scale) return;
+    heads.narrow(1, 0, heads_.query_heads * heads_.head_dim).mul_(scale->to(heads.scalar_type()));
 }
 
 void Attention::project(const Pass& pass, const at::Tensor& x) const {
@@ -161,7 +161,7 @@ BiasGradient Attention::bias_gradient(const BlockContext& context) const {
 attention::GradientFinish Attention::finish_of(const BlockContext& context,
                                                const shard::UnitTensors& gradients) const {
     attention::GradientFinish finish;
-    const bool turns_first = !norms_rotated_heads_ && !context.positions.query_scale.defined();
+    const bool turns_first = !norms_rotated_heads_ && !context.positions.query_scale;
     if (rope_ && turns_first) finish.rope = &context.positions.ropes[*rope_];
     if (has_projected_rows(context)) finish.d_bias = qkv_projection_.bias_gradient(gradients);
     return finish;

@@ -73,8 +73,7 @@ void keep(const ExpertExchange& exchange, int64_t chunk, const at::Tensor& gate_
         all = gate_up;
         return;
     }
-    if (!all.defined())
-        all = at::empty({exchange.num_arriving(), gate_up.size(1)}, gate_up.options());
+    if (chunk == 0) all = at::empty({exchange.num_arriving(), gate_up.size(1)}, gate_up.options());
     exchange.of_experts(all, chunk).copy_(gate_up);
 }
 
@@ -318,9 +317,9 @@ void Experts::end_forward(const Pass& pass, const at::Tensor&) const {
     const at::Tensor chosen = pass.saved[chosen_].narrow(0, 0, counted).flatten();
     choices.scatter_add_(0, chosen, at::ones_like(chosen));
     const at::Tensor here = pass.saved[probabilities_].narrow(0, 0, counted);
-    if (uncorrected.defined()) {
+    if (uncorrected) {
         const at::Tensor by_probability = ops::choose_experts(here, spec_.per_token, {}).flatten();
-        uncorrected.scatter_add_(0, by_probability, at::ones_like(by_probability));
+        uncorrected->scatter_add_(0, by_probability, at::ones_like(by_probability));
     }
     probabilities.add_(here.sum(0, false, at::kDouble));
 }

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace ringshard::model {
 
@@ -67,7 +68,7 @@ void FeedForwardLayer::for_chunks(const Pass& pass, ActivationPolicy kept_in_chu
 }
 
 at::Tensor FeedForwardLayer::forward(const Pass& pass) const {
-    at::Tensor result;
+    std::optional<at::Tensor> result;
     const bool is_whole = part_->keeps_inner(pass.context.policy);
     const auto finish = [&](TokenChunk& chunk, at::Tensor rows) {
         const Pass of_chunk = chunk.part_of(pass);
@@ -75,14 +76,14 @@ at::Tensor FeedForwardLayer::forward(const Pass& pass) const {
             result = addition_->forward(of_chunk, std::move(rows), {});
             return;
         }
-        if (!result.defined()) result = at::empty_like(pass.saved[stream_]);
-        addition_->forward(of_chunk, std::move(rows), chunk.of(result));
+        if (!result) result = at::empty_like(pass.saved[stream_]);
+        addition_->forward(of_chunk, std::move(rows), chunk.of(*result));
         chunk.saved = {};
     };
     for_chunks(pass, pass.context.policy, [&](std::span<TokenChunk> chunks) {
         part_->forward(chunks, pass, *input_, finish);
     });
-    return result.defined() ? result : at::empty_like(pass.saved[stream_]);  // no tokens
+    return result ? *result : at::empty_like(pass.saved[stream_]);  // no tokens
 }
 
 void FeedForwardLayer::backward(const BackwardPass& pass) const {

@@ -32,16 +32,17 @@ std::string bias_name(const std::string& adapter) {
 // inputs were dropped, `of_base` has the columns of these, and row x of_base takes the place of row
 // x columns: columns + (row - 1) x of_base + factor x row x update. Conversions are explicit:
 // inside of an operator, a plan would not count their memory.
-void scale_sum(const at::Tensor& columns, const at::Tensor& bias, const at::Tensor& of_base,
-               const at::Tensor& update, double factor, const at::Tensor& row) {
+void scale_sum(const at::Tensor& columns, const std::optional<at::Tensor>& bias,
+               const std::optional<at::Tensor>& of_base, const at::Tensor& update, double factor,
+               const at::Tensor& row) {
     const at::Tensor sum = columns.to(at::kFloat);
-    if (of_base.defined()) {
-        sum.add_(of_base.to(at::kFloat).mul_(row - 1));
+    if (of_base) {
+        sum.add_(of_base->to(at::kFloat).mul_(row - 1));
         sum.add_(update.to(at::kFloat).mul_(row), factor);
     } else {
-        if (bias.defined()) sum.sub_(bias.to(at::kFloat));
+        if (bias) sum.sub_(bias->to(at::kFloat));
         sum.add_(update.to(at::kFloat), factor).mul_(row);
-        if (bias.defined()) sum.add_(bias.to(at::kFloat));
+        if (bias) sum.add_(bias->to(at::kFloat));
     }
     if (!sum.is_same(columns)) columns.copy_(sum);
 }
@@ -133,9 +134,9 @@ at::Tensor LowRank::norms_of(const Operands& operands, const Layer& layer) const
                          {operands.weights[layer.b], a_of(operands.weights, layer), layer.scaling});
     };
     if (operands.context.norms == nullptr) return find();
-    at::Tensor& shared = (*operands.context.norms)[layer.norms_key];
-    if (!shared.defined()) shared = find();
-    return shared;
+    const auto [shared, is_new] = operands.context.norms->try_emplace(layer.norms_key);
+    if (is_new) shared->second = find();
+    return shared->second;
 }
 
 void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::Tensor& bias,
@@ -156,11 +157,11 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
         }
         const at::Tensor update = ops::linear(context.gemms, of_layer, weights[layer.b]);
         const at::Tensor scale = weights[*layer.magnitude] / norms_of(operands, layer);
-        const at::Tensor of_base =
-            drops ? ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out))
-                  : at::Tensor();
-        const at::Tensor of_bias =
-            bias.defined() ? bias.narrow(0, layer.column, layer.out) : at::Tensor();
+        std::optional<at::Tensor> of_base;
+        if (drops)
+            of_base = ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out));
+        std::optional<at::Tensor> of_bias;
+        if (bias.defined()) of_bias = bias.narrow(0, layer.column, layer.out);
         scale_sum(columns, of_bias, of_base, update, layer.scaling, scale);
     }
 }

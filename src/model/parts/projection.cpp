@@ -79,16 +79,16 @@ at::Tensor Projection::by_chunks(const ProjectionContext& of_block, int64_t toke
     const int64_t most =
         std::max<int64_t>(1, context.most_elements / std::max(shape_.in, shape_.out));
     if (tokens <= most) return work(context, [](const at::Tensor& all) { return all; });
-    at::Tensor joined;
+    std::optional<at::Tensor> joined;
     for (int64_t begin = 0; begin < tokens; begin += most) {
         const int64_t length = std::min(most, tokens - begin);
         const auto rows = [=](const at::Tensor& all) { return all.narrow(0, begin, length); };
         const at::Tensor part = work(context.of_tokens(begin, length), rows);
         if (!part.defined()) continue;
-        if (!joined.defined()) joined = at::empty({tokens, part.size(1)}, part.options());
-        rows(joined).copy_(part);
+        if (!joined) joined = at::empty({tokens, part.size(1)}, part.options());
+        rows(*joined).copy_(part);
     }
-    return joined;
+    return joined.value_or(at::Tensor());
 }
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
