@@ -46,7 +46,7 @@ constexpr const char* other_fields =
     "image_token_index is_causal is_decoder is_encoder_decoder label2id mamba_chunk_size "
     "mask_token_id mm_tokens_per_image moe_layer_freq mtp_num_hidden_layers "
     "multimodal_projector_bias num_heads num_logits_to_keep num_mtp_layers "
-    "num_nextn_predict_layers output_attentions output_hidden_states output_router_logits "
+    "num_nextn_predict_layers output_attentions output_hidden_states "
     "prefix pretraining_tp problem_type projector_hidden_act qk_head_dim return_dict "
     "return_dict_in_generate sep_token_id seq_aux spatial_merge_size task_specific_params "
     "tie_encoder_decoder tokenizer_class torch_dtype torchscript transformers.js_config "

@@ -161,6 +161,7 @@ class ModelInput(TrainerTest):
             (of("BambaForCausalLM", "bamba", mamba_n_heads=4, attn_layer_indices=[99]), "attn_layer_indices: 99: must be the number of a layer"),
             (of("DeepseekV3ForCausalLM", "deepseek_v3", sliding_window=8, num_key_value_heads=4, head_dim=64, moe_intermediate_size=8),
              "sliding_window = 8: windows over latents are not served"),
+            (of("MiniMaxM2ForCausalLM", "minimax_m2", output_router_logits=True), "output_router_logits = true"),
             (of("DeepseekV3ForCausalLM", "deepseek_v3", qk_rope_head_dim=7), "qk_rope_head_dim = 7: must be even"),
             (of("DeepseekV2ForCausalLM", "deepseek_v2", sliding_window=None, num_key_value_heads=4, moe_intermediate_size=8,
                 num_experts_per_tok=2, topk_method="noaux_tc"), "topk_method = noaux_tc: must be"),

@@ -64,6 +64,8 @@ def tiny_config(model_type, **other):
         given.update(mamba_d_ssm=64)
     if model_type == "exaone_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "minimax_m2":
+        given.update(num_local_experts=8, num_experts_per_tok=2)
     if model_type == "hunyuan_v1_moe":
         given.update(num_experts=4, moe_topk=2)
     if model_type == "ernie4_5_moe":

@@ -78,7 +78,7 @@ STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "
 
 def stored(model, of):
     """The tensors of the model's files by name, as views: transformers holds the experts of a block as one tensor."""
-    mixtral = model.config.model_type == "mixtral"
+    mixtral = model.config.model_type in ("mixtral", "minimax_m2")
     short = mixtral or model.config.model_type == "lfm2_moe"
     gate, up, down = ("w1", "w3", "w2") if short else ("gate_proj", "up_proj", "down_proj")
     for name, p in text_parameters(model):
