@@ -46,6 +46,8 @@ COMMENTS_AND_TEXTS = re.compile(r'//.*|"(?:\\.|[^"\\\n])*"')
 CONDITIONAL = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif)\b')
 
 root = pathlib.Path(__file__).resolve().parent.parent
+# Only the files of architectures/ name a family of models.
+FAMILIES = re.compile(rf"\b({'|'.join(path.stem for path in (root / 'src/model/architectures').glob('*.cpp'))})\b", re.IGNORECASE)
 order = list(MAY_USE)
 errors = [f"MAY_USE: {module} stands before {used}, which it uses"
           for module in order for used in MAY_USE[module] if order.index(used) > order.index(module)]
@@ -71,6 +73,8 @@ for folder, owner in FOLDERS.items():
                 errors.append(f"{place}:{number}: torch/torch.h takes 19 seconds to compile")
         if OPTIMIZERS.search(text) and module not in KNOWS_OPTIMIZERS and path.name != "reference.cpp":
             errors.append(f"{place}: names an optimizer; use optim::Optimizer")
+        if module == "model" and "architectures" not in place.parts:
+            errors += [f"{place}: names a family of models, {name}; its file in architectures/ says what is its own" for name in set(FAMILIES.findall(text))]
         if module == "main.cpp":
             continue
         if module not in MAY_USE:

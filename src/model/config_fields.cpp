@@ -21,16 +21,16 @@ constexpr const char* read_fields =
     "embedding_dropout first_k_dense_replace head_dim hidden_act hidden_dropout hidden_size "
     "initializer_range intermediate_size kv_lora_rank layer_types mamba_conv_bias "
     "mamba_d_conv mamba_d_head mamba_d_ssm mamba_d_state mamba_expand mamba_n_groups "
-    "mamba_n_heads mamba_proj_bias max_position_embeddings max_window_layers mlp_bias "
-    "mlp_layer_types mlp_only_layers model_type moe_intermediate_size n_group "
-    "n_routed_experts n_shared_experts norm_topk_prob num_attention_heads num_experts "
-    "num_experts_per_tok num_hidden_layers num_key_value_heads num_local_experts "
-    "original_max_position_embeddings pad_token_id partial_rotary_factor q_lora_rank "
-    "qk_nope_head_dim qk_rope_head_dim quantization_config resid_pdrop residual_dropout "
-    "rms_norm_eps rope_parameters rope_scaling rope_theta routed_scaling_factor "
-    "router_aux_loss_coef shared_expert_intermediate_size sliding_window "
-    "sliding_window_pattern text_config tie_word_embeddings time_step_limit topk_group "
-    "use_bias use_sliding_window v_head_dim vocab_size";
+    "mamba_n_heads mamba_norm_before_gate mamba_proj_bias mamba_rms_norm "
+    "max_position_embeddings max_window_layers mlp_bias mlp_layer_types mlp_only_layers "
+    "model_type moe_intermediate_size n_group n_routed_experts n_shared_experts "
+    "norm_topk_prob num_attention_heads num_experts num_experts_per_tok num_hidden_layers "
+    "num_key_value_heads num_local_experts original_max_position_embeddings pad_token_id "
+    "partial_rotary_factor q_lora_rank qk_nope_head_dim qk_rope_head_dim quantization_config "
+    "resid_pdrop residual_dropout rms_norm_eps rope_parameters rope_scaling rope_theta "
+    "routed_scaling_factor router_aux_loss_coef shared_expert_intermediate_size "
+    "sliding_window sliding_window_pattern text_config tie_word_embeddings time_step_limit "
+    "topk_group use_bias use_sliding_window v_head_dim vocab_size";
 
 // Fields of transformers' classes, and of releases, that no text model is computed with.
 constexpr const char* other_fields =
@@ -60,7 +60,7 @@ const std::set<std::string>& fields_of_models() {
         const std::vector<std::string> shared = split(read_fields, ' ');
         std::set<std::string> names(shared.begin(), shared.end());
         for (const Architecture& one : all_architectures())
-            names.insert(one.fields.begin(), one.fields.end());
+            names.insert(one.more.fields.begin(), one.more.fields.end());
         return names;
     }();
     return all;

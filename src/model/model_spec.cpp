@@ -56,7 +56,7 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     ModelSpec spec = architecture->read(config);
     if (config.failure()) return *config.failure();
     spec.architecture = architecture->name;
-    spec.peft = architecture->peft;
+    spec.peft = architecture->more.peft;
     spec.config_json = with_architecture(text, *architecture);
     spec.frozen = spec.never_trained();
     if (spec.is_stored_quantised) spec.config_json = without_quantization(spec.config_json);

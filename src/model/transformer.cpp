@@ -273,7 +273,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 
     report_phase("embedding");
     at::Tensor x = embed(batch).to(residual_type_);  // all blocks add to rows of this type
-    // transformers' noise is of the embedding's module, which multiplies in Gemma's models alone.
+    // transformers' noise is of the embedding's module, which multiplies in some models.
     const bool has_noise = noise_ > 0 && has_backward;
     if (has_noise && !spec_.rounds_embedding_multiplier) add_noise(batch, x);
     if (embedding_multiplier_ != 1) x.mul_(embedding_multiplier_);

@@ -3,10 +3,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Files hold the constants of xIELU beside its scalars.
-void add_constants(ModelSpec& spec) {
+static void add_constants(ModelSpec& spec) {
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         const std::string activation = format_text("{}.{}.mlp.act_fn.", spec.names.blocks, block);
         spec.constants.push_back({activation + "beta", static_cast<float>(ops::xielu_form::beta)});
@@ -16,7 +14,7 @@ void add_constants(ModelSpec& spec) {
 }
 
 // An MLP without a gate, whose activation has two trained scalars, and heads that are normed.
-ModelSpec read_apertus(ConfigReader& config) {
+static ModelSpec read_apertus(ConfigReader& config) {
     const nlohmann::json usual{
         {"rope_type", "llama3"},   {"rope_theta", 12e6},
         {"factor", 8.0},           {"low_freq_factor", 1.0},
@@ -39,10 +37,6 @@ ModelSpec read_apertus(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
-Family apertus() {
-    return {{.name = "ApertusForCausalLM", .model_type = "apertus", .read = read_apertus}};
-}
+Family apertus() { return {{"ApertusForCausalLM", "apertus", read_apertus}}; }
 
 }  // namespace ringshard::model::architectures

@@ -3,10 +3,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Plain blocks, of which those in attn_layer_indices attend and all others have a state.
-ModelSpec read_bamba(ConfigReader& config) {
+static ModelSpec read_bamba(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.norm = {.epsilon = 1e-5},
                                   .padding_token = 0,
@@ -31,13 +29,11 @@ ModelSpec read_bamba(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family bamba() {
-    return {{.name = "BambaForCausalLM",
-             .model_type = "bamba",
-             .read = read_bamba,
-             .fields = {"attn_layer_indices", "z_loss_coefficient"}}};
+    return {{"BambaForCausalLM",
+             "bamba",
+             read_bamba,
+             {.fields = {"attn_layer_indices", "z_loss_coefficient"}}}};
 }
 
 }  // namespace ringshard::model::architectures

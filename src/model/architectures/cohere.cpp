@@ -1,11 +1,9 @@
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Attention and MLP read the same LayerNorm without bias; neighbours rotate as pairs.
-ModelSpec read_common(ConfigReader& config, double theta) {
+static ModelSpec read_common(ConfigReader& config, double theta) {
     ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5, .is_centred = true},
                                                .norm_name = "layer_norm_eps",
                                                .padding_token = 0,
@@ -20,14 +18,14 @@ ModelSpec read_common(ConfigReader& config, double theta) {
     return spec;
 }
 
-ModelSpec read_cohere(ConfigReader& config) {
+static ModelSpec read_cohere(ConfigReader& config) {
     ModelSpec spec = read_common(config, 500000.0);
     refuse_flag(config, "use_qk_norm");
     return spec;
 }
 
 // Blocks with a window rotate, and those that see everything do not.
-ModelSpec read_cohere2(ConfigReader& config) {
+static ModelSpec read_cohere2(ConfigReader& config) {
     ModelSpec spec = read_common(config, 10000.0);
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
     set_windows(config, spec, windows, read_window(config, usual_window));
@@ -35,14 +33,12 @@ ModelSpec read_cohere2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family cohere() {
-    return {{.name = "CohereForCausalLM",
-             .model_type = "cohere",
-             .read = read_cohere,
-             .fields = {"layer_norm_eps", "logit_scale", "use_qk_norm"}},
-            {.name = "Cohere2ForCausalLM", .model_type = "cohere2", .read = read_cohere2}};
+    return {{"CohereForCausalLM",
+             "cohere",
+             read_cohere,
+             {.fields = {"layer_norm_eps", "logit_scale", "use_qk_norm"}}},
+            {"Cohere2ForCausalLM", "cohere2", read_cohere2}};
 }
 
 }  // namespace ringshard::model::architectures

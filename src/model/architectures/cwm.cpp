@@ -1,11 +1,9 @@
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Llama with windows in three blocks of four; the positions are lengthened by default.
-ModelSpec read_cwm(ConfigReader& config) {
+static ModelSpec read_cwm(ConfigReader& config) {
     const nlohmann::json usual{
         {"rope_type", "llama3"},   {"rope_theta", 1e6},
         {"factor", 16.0},          {"low_freq_factor", 1.0},
@@ -21,8 +19,6 @@ ModelSpec read_cwm(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
-Family cwm() { return {{.name = "CwmForCausalLM", .model_type = "cwm", .read = read_cwm}}; }
+Family cwm() { return {{"CwmForCausalLM", "cwm", read_cwm}}; }
 
 }  // namespace ringshard::model::architectures

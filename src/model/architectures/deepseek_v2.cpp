@@ -1,12 +1,10 @@
-#include "../reading/latents.hpp"
+#include "../reading/common.hpp"
 #include "ringshard/base/shown.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Routers of softmax, which choose among groups by the best expert of each.
-ExpertsSpec read_greedy_experts(ConfigReader& config, ModelSpec& spec) {
+static ExpertsSpec read_greedy_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts = read_grouped_experts(config, spec, {.count = 64, .shared = 2});
     const std::string method = config.word("topk_method", "greedy");
     if (method != "greedy" && method != "group_limited_greedy")
@@ -19,7 +17,7 @@ ExpertsSpec read_greedy_experts(ConfigReader& config, ModelSpec& spec) {
     return experts;
 }
 
-ModelSpec read_deepseek_v2(ConfigReader& config) {
+static ModelSpec read_deepseek_v2(ConfigReader& config) {
     ModelSpec spec = read_latent_model(config, {.model = {.rope = {.is_interleaved = true}}});
     const int64_t dense = read_first_dense(config, 0);
     if (dense < std::ssize(spec.blocks))
@@ -27,14 +25,11 @@ ModelSpec read_deepseek_v2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family deepseek_v2() {
-    return {{.name = "DeepseekV2ForCausalLM",
-             .model_type = "deepseek_v2",
-             .read = read_deepseek_v2,
-             .fields = {"topk_method"},
-             .peft = {.converts_experts = true}}};
+    return {{"DeepseekV2ForCausalLM",
+             "deepseek_v2",
+             read_deepseek_v2,
+             {.fields = {"topk_method"}, .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

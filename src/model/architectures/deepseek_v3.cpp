@@ -1,11 +1,9 @@
-#include "../reading/latents.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Also Moonlight.
-ModelSpec read_deepseek_v3(ConfigReader& config) {
+static ModelSpec read_deepseek_v3(ConfigReader& config) {
     const bool is_interleaved = config.boolean("rope_interleave", true);
     ModelSpec spec = read_latent_model(
         config,
@@ -17,14 +15,11 @@ ModelSpec read_deepseek_v3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family deepseek_v3() {
-    return {{.name = "DeepseekV3ForCausalLM",
-             .model_type = "deepseek_v3",
-             .read = read_deepseek_v3,
-             .fields = {"rope_interleave"},
-             .peft = {.converts_experts = true}}};
+    return {{"DeepseekV3ForCausalLM",
+             "deepseek_v3",
+             read_deepseek_v3,
+             {.fields = {"rope_interleave"}, .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

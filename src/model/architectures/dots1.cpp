@@ -1,11 +1,9 @@
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Every query and key head is normed by itself; the last blocks may look through a window.
-ModelSpec read_dots1(ConfigReader& config) {
+static ModelSpec read_dots1(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 32});
     read_attention_bias(config, spec);
     const ExpertsSpec experts =
@@ -23,13 +21,8 @@ ModelSpec read_dots1(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family dots1() {
-    return {{.name = "Dots1ForCausalLM",
-             .model_type = "dots1",
-             .read = read_dots1,
-             .peft = {.converts_experts = true}}};
+    return {{"Dots1ForCausalLM", "dots1", read_dots1, {.peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

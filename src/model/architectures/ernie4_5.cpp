@@ -5,10 +5,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Pairs of elements that rotate are neighbours; use_bias gives every projection a bias.
-ModelSpec read_common(ConfigReader& config, int64_t head_dim, int64_t key_heads) {
+static ModelSpec read_common(ConfigReader& config, int64_t head_dim, int64_t key_heads) {
     ModelSpec spec =
         read_plain_model(config, {.head_dim = head_dim,
                                   .key_heads = key_heads,
@@ -20,7 +18,7 @@ ModelSpec read_common(ConfigReader& config, int64_t head_dim, int64_t key_heads)
     return spec;
 }
 
-ExpertsSpec read_corrected_experts(ConfigReader& config, ModelSpec& spec) {
+static ExpertsSpec read_corrected_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts = read_experts(config, spec,
                                        {.count = 64,
                                         .per_token = 6,
@@ -45,7 +43,7 @@ ExpertsSpec read_corrected_experts(ConfigReader& config, ModelSpec& spec) {
 }
 
 // The number of a block, or -1.
-int64_t read_block(ConfigReader& config, const char* name, int64_t usual) {
+static int64_t read_block(ConfigReader& config, const char* name, int64_t usual) {
     const nlohmann::json given = config.part(name);
     if (given.is_null()) return usual;
     const int64_t block = given.is_number_integer() ? given.get<int64_t>() : -2;
@@ -55,10 +53,10 @@ int64_t read_block(ConfigReader& config, const char* name, int64_t usual) {
     return usual;
 }
 
-ModelSpec read_ernie4_5(ConfigReader& config) { return read_common(config, 128, 2); }
+static ModelSpec read_ernie4_5(ConfigReader& config) { return read_common(config, 128, 2); }
 
 // Experts beside an MLP in some blocks or in all.
-ModelSpec read_ernie4_5_moe(ConfigReader& config) {
+static ModelSpec read_ernie4_5_moe(ConfigReader& config) {
     ModelSpec spec = read_common(config, 0, 4);
     spec.has_head_bias = spec.blocks.front().mlp().has_bias;
     const ExpertsSpec experts = read_corrected_experts(config, spec);
@@ -73,19 +71,17 @@ ModelSpec read_ernie4_5_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family ernie4_5() {
     return {
-        {.name = "Ernie4_5ForCausalLM",
-         .model_type = "ernie4_5",
-         .read = read_ernie4_5,
-         .fields = {"moe_k", "moe_layer_end_index", "moe_layer_interval", "moe_layer_start_index",
-                    "moe_norm_min", "moe_num_experts", "moe_num_shared_experts"}},
-        {.name = "Ernie4_5_MoeForCausalLM",
-         .model_type = "ernie4_5_moe",
-         .read = read_ernie4_5_moe,
-         .peft = {.converts_experts = true}}};
+        {"Ernie4_5ForCausalLM",
+         "ernie4_5",
+         read_ernie4_5,
+         {.fields = {"moe_k", "moe_layer_end_index", "moe_layer_interval", "moe_layer_start_index",
+                     "moe_norm_min", "moe_num_experts", "moe_num_shared_experts"}}},
+        {"Ernie4_5_MoeForCausalLM",
+         "ernie4_5_moe",
+         read_ernie4_5_moe,
+         {.peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -1,12 +1,10 @@
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Every head is normed by itself, and in models with windows the blocks that see everything do not
 // rotate.
-ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_token) {
+static ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_token) {
     ModelSpec spec = read_plain_model(
         config, {.key_heads = 32, .norm = {.epsilon = 1e-5}, .padding_token = padding_token});
     for (BlockSpec& block : spec.blocks) block.attention().head_norm = HeadNormKind::each_head;
@@ -20,14 +18,14 @@ ModelSpec read_attention(ConfigReader& config, std::optional<int64_t> padding_to
 }
 
 // Norms stand behind the branches.
-ModelSpec read_exaone4(ConfigReader& config) {
+static ModelSpec read_exaone4(ConfigReader& config) {
     ModelSpec spec = read_attention(config, std::nullopt);
     for (BlockSpec& block : spec.blocks) set_norms_behind(block);
     return spec;
 }
 
 // Norms stand before the branches, and all blocks but the first ones have experts beside an MLP.
-ModelSpec read_exaone_moe(ConfigReader& config) {
+static ModelSpec read_exaone_moe(ConfigReader& config) {
     ModelSpec spec = read_attention(config, 0);
     ExpertsSpec experts = read_grouped_experts(config, spec,
                                                {.count = 64,
@@ -41,17 +39,12 @@ ModelSpec read_exaone_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family exaone4() {
-    return {{.name = "Exaone4ForCausalLM",
-             .model_type = "exaone4",
-             .read = read_exaone4,
-             .fields = {"num_shared_experts"}},
-            {.name = "ExaoneMoeForCausalLM",
-             .model_type = "exaone_moe",
-             .read = read_exaone_moe,
-             .peft = {.converts_experts = true}}};
+    return {{"Exaone4ForCausalLM", "exaone4", read_exaone4, {.fields = {"num_shared_experts"}}},
+            {"ExaoneMoeForCausalLM",
+             "exaone_moe",
+             read_exaone_moe,
+             {.peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -1,22 +1,14 @@
-#include <algorithm>
-
 #include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
-MambaSpec read_state(ConfigReader& config, const ModelSpec& spec) {
-    std::optional<int64_t> width;
-    if (!config.content().contains("mamba_d_ssm") || config.has("mamba_d_ssm"))
-        width = config.whole_number_or("mamba_d_ssm", widest, 1024);
-    MambaSpec mamba = read_mamba(config, spec, width);
+static MambaSpec read_state(ConfigReader& config, const ModelSpec& spec) {
+    MambaSpec mamba = read_mamba(config, spec, 1024);
     mamba.has_out_bias = config.boolean("projectors_bias", false);
     mamba.has_norm = config.boolean("mamba_rms_norm", false);
     const double of_rows = read_factor_of_rows(config, "ssm_in_multiplier", "mamba_proj_bias");
     const std::vector<double> factors = read_factors(config, "ssm_multipliers", 5);
-    std::ranges::transform(factors, mamba.multipliers.begin(),
-                           [&](double factor) { return of_rows * factor; });
+    for (size_t i = 0; i < factors.size(); ++i) mamba.multipliers[i] = of_rows * factors[i];
     if (mamba.has_norm && config.boolean("mamba_norm_before_gate", true))
         config.complain("mamba_norm_before_gate = true: must be false beside mamba_rms_norm");
     return mamba;
@@ -24,7 +16,7 @@ MambaSpec read_state(ConfigReader& config, const ModelSpec& spec) {
 
 // A Mamba layer beside attention in each block, and factors everywhere: that of keys belongs to the
 // scores, and that of the rows that the attention reads to these twice, and to its result.
-ModelSpec read_falcon_h1(ConfigReader& config) {
+static ModelSpec read_falcon_h1(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.key_heads = 8, .norm = {.epsilon = 1e-5}, .padding_token = 0});
     read_biases(config, spec);
@@ -53,17 +45,14 @@ ModelSpec read_falcon_h1(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family falcon_h1() {
     return {
-        {.name = "FalconH1ForCausalLM",
-         .model_type = "falcon_h1",
-         .read = read_falcon_h1,
-         .fields = {"attention_in_multiplier", "attention_out_multiplier", "embedding_multiplier",
-                    "key_multiplier", "lm_head_multiplier", "mamba_norm_before_gate",
-                    "mamba_rms_norm", "mlp_multipliers", "projectors_bias", "ssm_in_multiplier",
-                    "ssm_multipliers", "ssm_out_multiplier"}}};
+        {"FalconH1ForCausalLM",
+         "falcon_h1",
+         read_falcon_h1,
+         {.fields = {"attention_in_multiplier", "attention_out_multiplier", "embedding_multiplier",
+                     "key_multiplier", "lm_head_multiplier", "mlp_multipliers", "projectors_bias",
+                     "ssm_in_multiplier", "ssm_multipliers", "ssm_out_multiplier"}}}};
 }
 
 }  // namespace ringshard::model::architectures

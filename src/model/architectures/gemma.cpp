@@ -1,15 +1,12 @@
 #include <cmath>
 
-#include "../reading/windows.hpp"
-#include "../reading/wrapped.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // All Gemmas have factors of norms that are learned as the difference from 1, GeGLU, and an
 // embedding that is scaled by the root of its width.
-Defaults gemma_defaults(const char* activation_name, int64_t key_heads) {
+static Defaults gemma_defaults(const char* activation_name, int64_t key_heads) {
     return {.head_dim = 256,
             .key_heads = key_heads,
             .norm = {.epsilon = 1e-6, .adds_one = true},
@@ -19,7 +16,7 @@ Defaults gemma_defaults(const char* activation_name, int64_t key_heads) {
             .activation_name = activation_name};
 }
 
-ModelSpec read_gemma_fields(ConfigReader& config, const Defaults& defaults) {
+static ModelSpec read_gemma_fields(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec = read_plain_model(config, defaults);
     read_attention_bias(config, spec);
     refuse_flag(config, "use_bidirectional_attention");
@@ -28,12 +25,12 @@ ModelSpec read_gemma_fields(ConfigReader& config, const Defaults& defaults) {
     return spec;
 }
 
-void read_scale(ConfigReader& config, ModelSpec& spec) {
+static void read_scale(ConfigReader& config, ModelSpec& spec) {
     const double scale = 1 / std::sqrt(config.number_above_0("query_pre_attn_scalar", 256));
     for (BlockSpec& block : spec.blocks) block.attention().scores.scale = scale;
 }
 
-void set_four_norms(ModelSpec& spec) {
+static void set_four_norms(ModelSpec& spec) {
     for (BlockSpec& block : spec.blocks) {
         block.mixer().norms.behind = "post_attention_layernorm";
         block.feed_forward().norms = {.before = "pre_feedforward_layernorm",
@@ -42,7 +39,7 @@ void set_four_norms(ModelSpec& spec) {
 }
 
 // Caps, and windows in every second block.
-ModelSpec read_capped(ConfigReader& config) {
+static ModelSpec read_capped(ConfigReader& config) {
     ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_activation", 4));
     read_scale(config, spec);
     const double cap = read_cap(config, "attn_logit_softcapping", 50);
@@ -54,7 +51,7 @@ ModelSpec read_capped(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_gemma(ConfigReader& config) {
+static ModelSpec read_gemma(ConfigReader& config) {
     ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_act", 16));
     // An old name of the activation that the releases were trained with.
     if (config.word("hidden_act", "") == "gelu")
@@ -62,20 +59,20 @@ ModelSpec read_gemma(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_gemma2(ConfigReader& config) {
+static ModelSpec read_gemma2(ConfigReader& config) {
     ModelSpec spec = read_capped(config);
     set_four_norms(spec);
     return spec;
 }
 
-ModelSpec read_vaultgemma(ConfigReader& config) {
+static ModelSpec read_vaultgemma(ConfigReader& config) {
     ModelSpec spec = read_capped(config);
     for (BlockSpec& block : spec.blocks)
         block.feed_forward().norms.before = "pre_feedforward_layernorm";
     return spec;
 }
 
-ModelSpec read_gemma3(ConfigReader& config) {
+static ModelSpec read_gemma3(ConfigReader& config) {
     Defaults defaults = gemma_defaults("hidden_activation", 4);
     defaults.rope.theta = 1000000.0;
     defaults.has_ropes_by_layer = true;
@@ -99,7 +96,7 @@ ModelSpec read_gemma3(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_wrapped_gemma3(ConfigReader& config) {
+static ModelSpec read_wrapped_gemma3(ConfigReader& config) {
     ModelSpec spec = read_wrapped_model(config, {.text_type = "gemma3_text", .tied = true});
     if (spec.logits_cap > 0)
         config.complain(
@@ -109,36 +106,30 @@ ModelSpec read_wrapped_gemma3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family gemma() {
     return {
-        {.name = "GemmaForCausalLM",
-         .model_type = "gemma",
-         .read = read_gemma,
-         .fields = {"attn_logit_softcapping", "final_logit_softcapping", "hidden_activation",
-                    "query_pre_attn_scalar", "rope_local_base_freq", "use_bidirectional_attention"},
-         .peft = {.targets = {"q_proj", "v_proj"}}},
-        {.name = "Gemma2ForCausalLM",
-         .model_type = "gemma2",
-         .read = read_gemma2,
-         .peft = {.targets = {"q_proj", "v_proj"}}},
-        {.name = "Gemma3ForCausalLM",
-         .model_type = "gemma3_text",
-         .read = read_gemma3,
-         .usual = {{"vocab_size", 262208},
-                   {"hidden_size", 2304},
-                   {"intermediate_size", 9216},
-                   {"num_hidden_layers", 26},
-                   {"num_attention_heads", 8},
-                   {"num_key_value_heads", 4},
-                   {"head_dim", 256},
-                   {"max_position_embeddings", 131072}},
-         .peft = {.targets = {"q_proj", "v_proj"}}},
-        {.name = "VaultGemmaForCausalLM", .model_type = "vaultgemma", .read = read_vaultgemma},
-        {.name = "Gemma3ForConditionalGeneration",
-         .model_type = "gemma3",
-         .read = read_wrapped_gemma3}};
+        {"GemmaForCausalLM",
+         "gemma",
+         read_gemma,
+         {.fields = {"attn_logit_softcapping", "final_logit_softcapping", "hidden_activation",
+                     "query_pre_attn_scalar", "rope_local_base_freq",
+                     "use_bidirectional_attention"},
+          .peft = {.targets = {"q_proj", "v_proj"}}}},
+        {"Gemma2ForCausalLM", "gemma2", read_gemma2, {.peft = {.targets = {"q_proj", "v_proj"}}}},
+        {"Gemma3ForCausalLM",
+         "gemma3_text",
+         read_gemma3,
+         {.usual = {{"vocab_size", 262208},
+                    {"hidden_size", 2304},
+                    {"intermediate_size", 9216},
+                    {"num_hidden_layers", 26},
+                    {"num_attention_heads", 8},
+                    {"num_key_value_heads", 4},
+                    {"head_dim", 256},
+                    {"max_position_embeddings", 131072}},
+          .peft = {.targets = {"q_proj", "v_proj"}}}},
+        {"VaultGemmaForCausalLM", "vaultgemma", read_vaultgemma},
+        {"Gemma3ForConditionalGeneration", "gemma3", read_wrapped_gemma3}};
 }
 
 }  // namespace ringshard::model::architectures

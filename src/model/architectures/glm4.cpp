@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Half of each head rotates, in pairs of neighbours; gate and up are one tensor.
-ModelSpec read_common(ConfigReader& config) {
+static ModelSpec read_common(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.head_dim = 128,
                  .key_heads = 2,
@@ -17,10 +15,10 @@ ModelSpec read_common(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_glm(ConfigReader& config) { return read_common(config); }
+static ModelSpec read_glm(ConfigReader& config) { return read_common(config); }
 
 // With norms behind both branches too.
-ModelSpec read_glm4(ConfigReader& config) {
+static ModelSpec read_glm4(ConfigReader& config) {
     ModelSpec spec = read_common(config);
     for (BlockSpec& block : spec.blocks) {
         block.mixer().norms.behind = "post_self_attn_layernorm";
@@ -29,11 +27,8 @@ ModelSpec read_glm4(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family glm4() {
-    return {{.name = "GlmForCausalLM", .model_type = "glm", .read = read_glm},
-            {.name = "Glm4ForCausalLM", .model_type = "glm4", .read = read_glm4}};
+    return {{"GlmForCausalLM", "glm", read_glm}, {"Glm4ForCausalLM", "glm4", read_glm4}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,11 +2,9 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Experts beside an MLP in all blocks but the first ones. Files may hold blocks behind the last
 // one, which predict further tokens.
-ModelSpec read_glm4_moe(ConfigReader& config) {
+static ModelSpec read_glm4_moe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.key_heads = 8,
                  .norm = {.epsilon = 1e-5},
@@ -22,7 +20,7 @@ ModelSpec read_glm4_moe(ConfigReader& config) {
 }
 
 // As GLM-4.5, without norms of heads and without an MLP in the first blocks.
-ModelSpec read_solar_open(ConfigReader& config) {
+static ModelSpec read_solar_open(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.head_dim = 128,
                                                .key_heads = 8,
                                                .norm = {.epsilon = 1e-5},
@@ -34,18 +32,15 @@ ModelSpec read_solar_open(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family glm4_moe() {
-    return {{.name = "Glm4MoeForCausalLM",
-             .model_type = "glm4_moe",
-             .read = read_glm4_moe,
-             .fields = {"use_qk_norm"},
-             .peft = {.converts_experts = true}},
-            {.name = "SolarOpenForCausalLM",
-             .model_type = "solar_open",
-             .read = read_solar_open,
-             .peft = {.converts_experts = true}}};
+    return {{"Glm4MoeForCausalLM",
+             "glm4_moe",
+             read_glm4_moe,
+             {.fields = {"use_qk_norm"}, .peft = {.converts_experts = true}}},
+            {"SolarOpenForCausalLM",
+             "solar_open",
+             read_solar_open,
+             {.peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

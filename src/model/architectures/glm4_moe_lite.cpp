@@ -1,11 +1,9 @@
-#include "../reading/latents.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // GLM-4.7-Flash.
-ModelSpec read_glm4_moe_lite(ConfigReader& config) {
+static ModelSpec read_glm4_moe_lite(ConfigReader& config) {
     const bool is_interleaved = config.boolean("rope_interleave", true);
     ModelSpec spec = read_latent_model(
         config, {.model = {.norm = {.epsilon = 1e-5}, .rope = {.is_interleaved = is_interleaved}},
@@ -18,14 +16,11 @@ ModelSpec read_glm4_moe_lite(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family glm4_moe_lite() {
-    return {{.name = "Glm4MoeLiteForCausalLM",
-             .model_type = "glm4_moe_lite",
-             .read = read_glm4_moe_lite,
-             .fields = {"rope_interleave"},
-             .peft = {.converts_experts = true}}};
+    return {{"Glm4MoeLiteForCausalLM",
+             "glm4_moe_lite",
+             read_glm4_moe_lite,
+             {.fields = {"rope_interleave"}, .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

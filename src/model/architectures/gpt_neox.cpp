@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Every head has keys of its own, and all heads are as wide as the model.
-void check_heads(ConfigReader& config, const ModelSpec& spec) {
+static void check_heads(ConfigReader& config, const ModelSpec& spec) {
     const auto& [query_heads, key_heads, head_dim] = spec.heads();
     if (key_heads != query_heads)
         config.complain(format_text(
@@ -18,7 +16,7 @@ void check_heads(ConfigReader& config, const ModelSpec& spec) {
 
 // Queries, keys and values are one tensor, head by head; attention and MLP, without a gate, read
 // the same input, each through a LayerNorm of its own.
-ModelSpec read_gpt_neox(ConfigReader& config) {
+static ModelSpec read_gpt_neox(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
                                   .norm_name = "layer_norm_eps",
@@ -50,14 +48,13 @@ ModelSpec read_gpt_neox(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family gpt_neox() {
-    return {{.name = "GPTNeoXForCausalLM",
-             .model_type = "gpt_neox",
-             .read = read_gpt_neox,
-             .fields = {"layer_norm_eps", "rotary_emb_base", "rotary_pct", "use_parallel_residual"},
-             .peft = {.targets = {"query_key_value"}}}};
+    return {
+        {"GPTNeoXForCausalLM",
+         "gpt_neox",
+         read_gpt_neox,
+         {.fields = {"layer_norm_eps", "rotary_emb_base", "rotary_pct", "use_parallel_residual"},
+          .peft = {.targets = {"query_key_value"}}}}};
 }
 
 }  // namespace ringshard::model::architectures

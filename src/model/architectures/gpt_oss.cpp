@@ -1,10 +1,8 @@
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
-ExpertsSpec read_turned_experts(ConfigReader& config, ModelSpec& spec) {
+static ExpertsSpec read_turned_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts = read_experts(config, spec,
                                        {.count = 128,
                                         .per_token = 4,
@@ -22,7 +20,7 @@ ExpertsSpec read_turned_experts(ConfigReader& config, ModelSpec& spec) {
 }
 
 // Experts with biases in all blocks, windows in every other one, heads with sinks.
-ModelSpec read_gpt_oss(ConfigReader& config) {
+static ModelSpec read_gpt_oss(ConfigReader& config) {
     const nlohmann::json usual{{"rope_type", "yarn"}, {"factor", 32.0},
                                {"beta_fast", 32.0},   {"beta_slow", 1.0},
                                {"truncate", false},   {"original_max_position_embeddings", 4096}};
@@ -44,13 +42,11 @@ ModelSpec read_gpt_oss(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family gpt_oss() {
-    return {{.name = "GptOssForCausalLM",
-             .model_type = "gpt_oss",
-             .read = read_gpt_oss,
-             .fields = {"swiglu_alpha", "swiglu_limit"}}};
+    return {{"GptOssForCausalLM",
+             "gpt_oss",
+             read_gpt_oss,
+             {.fields = {"swiglu_alpha", "swiglu_limit"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // The plain model, with a factor for the embedding, the scores, both branches and the logits.
-ModelSpec read_granite(ConfigReader& config) {
+static ModelSpec read_granite(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {});
     read_biases(config, spec);
     const double scale = config.number_above_0("attention_multiplier", 1.0);
@@ -18,7 +16,7 @@ ModelSpec read_granite(ConfigReader& config) {
 }
 
 // The files hold the experts of a block as one tensor.
-ExpertsSpec read_granite_experts(ConfigReader& config, ModelSpec& spec) {
+static ExpertsSpec read_granite_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts = read_experts(
         config, spec,
         {.count = 8, .per_token = 2, .intermediate_name = "intermediate_size", .aux_loss = 0.001});
@@ -32,7 +30,7 @@ ExpertsSpec read_granite_experts(ConfigReader& config, ModelSpec& spec) {
     return experts;
 }
 
-MlpSpec read_shared_mlp(ConfigReader& config, const MlpSpec& plain) {
+static MlpSpec read_shared_mlp(ConfigReader& config, const MlpSpec& plain) {
     MlpSpec mlp = plain;
     mlp.intermediate = config.whole_number_or("shared_intermediate_size", widest, 1024);
     mlp.is_fused = true;
@@ -42,7 +40,7 @@ MlpSpec read_shared_mlp(ConfigReader& config, const MlpSpec& plain) {
 }
 
 // Granite with experts in place of the MLP.
-ModelSpec read_granitemoe(ConfigReader& config) {
+static ModelSpec read_granitemoe(ConfigReader& config) {
     ModelSpec spec = read_granite(config);
     const ExpertsSpec experts = read_granite_experts(config, spec);
     for (BlockSpec& block : spec.blocks) block.feed_forward().part = experts;
@@ -51,7 +49,7 @@ ModelSpec read_granitemoe(ConfigReader& config) {
 
 // Granite 4: Mamba layers beside some that attend, whose heads do not rotate by default; and an MLP
 // of its own name, with experts beside it or without.
-ModelSpec read_granitemoehybrid(ConfigReader& config) {
+static ModelSpec read_granitemoehybrid(ConfigReader& config) {
     ModelSpec spec = read_granite(config);
     refuse_flag(config, "mlp_bias");
     const MambaSpec mamba = read_mamba(config, spec);
@@ -75,22 +73,18 @@ ModelSpec read_granitemoehybrid(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family granite() {
     return {
-        {.name = "GraniteForCausalLM",
-         .model_type = "granite",
-         .read = read_granite,
-         .fields = {"attention_multiplier", "embedding_multiplier", "logits_scaling",
-                    "residual_multiplier"}},
-        {.name = "GraniteMoeForCausalLM",
-         .model_type = "granitemoe",
-         .read = read_granitemoe,
-         .fields = {"layers_block_type", "position_embedding_type", "shared_intermediate_size"}},
-        {.name = "GraniteMoeHybridForCausalLM",
-         .model_type = "granitemoehybrid",
-         .read = read_granitemoehybrid}};
+        {"GraniteForCausalLM",
+         "granite",
+         read_granite,
+         {.fields = {"attention_multiplier", "embedding_multiplier", "logits_scaling",
+                     "residual_multiplier"}}},
+        {"GraniteMoeForCausalLM",
+         "granitemoe",
+         read_granitemoe,
+         {.fields = {"layers_block_type", "position_embedding_type", "shared_intermediate_size"}}},
+        {"GraniteMoeHybridForCausalLM", "granitemoehybrid", read_granitemoehybrid}};
 }
 
 }  // namespace ringshard::model::architectures

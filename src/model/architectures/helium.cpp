@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Pairs of elements that rotate are neighbours; the output projection has no bias.
-ModelSpec read_helium(ConfigReader& config) {
+static ModelSpec read_helium(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.head_dim = 128,
                                   .key_heads = 20,
@@ -21,10 +19,6 @@ ModelSpec read_helium(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
-Family helium() {
-    return {{.name = "HeliumForCausalLM", .model_type = "helium", .read = read_helium}};
-}
+Family helium() { return {{"HeliumForCausalLM", "helium", read_helium}}; }
 
 }  // namespace ringshard::model::architectures

@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Every query and key head is normed by itself after it has rotated.
-ModelSpec read_hunyuan_v1_dense(ConfigReader& config) {
+static ModelSpec read_hunyuan_v1_dense(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.norm = {.epsilon = 1e-5}, .padding_token = 0, .rope = {.knows_alpha = true}});
     read_attention_bias(config, spec);
@@ -19,7 +17,7 @@ ModelSpec read_hunyuan_v1_dense(ConfigReader& config) {
 }
 
 // With experts beside an MLP in all blocks.
-ModelSpec read_hunyuan_v1_moe(ConfigReader& config) {
+static ModelSpec read_hunyuan_v1_moe(ConfigReader& config) {
     ModelSpec spec = read_hunyuan_v1_dense(config);
     ExpertsSpec experts = read_experts(config, spec,
                                        {.count = 1,
@@ -39,16 +37,12 @@ ModelSpec read_hunyuan_v1_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family hunyuan_v1_dense() {
-    return {{.name = "HunYuanDenseV1ForCausalLM",
-             .model_type = "hunyuan_v1_dense",
-             .read = read_hunyuan_v1_dense,
-             .fields = {"moe_topk"}},
-            {.name = "HunYuanMoEV1ForCausalLM",
-             .model_type = "hunyuan_v1_moe",
-             .read = read_hunyuan_v1_moe}};
+    return {{"HunYuanDenseV1ForCausalLM",
+             "hunyuan_v1_dense",
+             read_hunyuan_v1_dense,
+             {.fields = {"moe_topk"}}},
+            {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", read_hunyuan_v1_moe}};
 }
 
 }  // namespace ringshard::model::architectures

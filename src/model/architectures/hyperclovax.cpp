@@ -4,10 +4,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Granite's factors, of which that of the logits multiplies, and norms behind the branches too.
-ModelSpec read_hyperclovax(ConfigReader& config) {
+static ModelSpec read_hyperclovax(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {});
     read_biases(config, spec);
     const double scale = config.number_above_0(
@@ -26,14 +24,12 @@ ModelSpec read_hyperclovax(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family hyperclovax() {
-    return {{.name = "HyperCLOVAXForCausalLM",
-             .model_type = "hyperclovax",
-             .read = read_hyperclovax,
-             .fields = {"attention_multiplier", "embedding_multiplier", "logits_scaling",
-                        "residual_multiplier", "use_post_norm"}}};
+    return {{"HyperCLOVAXForCausalLM",
+             "hyperclovax",
+             read_hyperclovax,
+             {.fields = {"attention_multiplier", "embedding_multiplier", "logits_scaling",
+                         "residual_multiplier", "use_post_norm"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // LayerNorms, biases everywhere, and squared ReLU without a gate.
-ModelSpec read_jais2(ConfigReader& config) {
+static ModelSpec read_jais2(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
                                   .norm_name = "layer_norm_eps",
@@ -15,13 +13,8 @@ ModelSpec read_jais2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family jais2() {
-    return {{.name = "Jais2ForCausalLM",
-             .model_type = "jais2",
-             .read = read_jais2,
-             .fields = {"layer_norm_eps"}}};
+    return {{"Jais2ForCausalLM", "jais2", read_jais2, {.fields = {"layer_norm_eps"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,9 +2,7 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
-ModelSpec read_short_convolutions(ConfigReader& config, const char* intermediate) {
+static ModelSpec read_short_convolutions(ConfigReader& config, const char* intermediate) {
     ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5},
                                                .norm_name = "norm_eps",
                                                .intermediate_name = intermediate,
@@ -42,7 +40,7 @@ ModelSpec read_short_convolutions(ConfigReader& config, const char* intermediate
 }
 
 // An MLP of two thirds of the given width, and of a multiple of a number.
-ModelSpec read_lfm2(ConfigReader& config) {
+static ModelSpec read_lfm2(ConfigReader& config) {
     ModelSpec spec = read_short_convolutions(
         config, config.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
     const double factor = config.number_above_0("block_ffn_dim_multiplier", 1);
@@ -57,7 +55,7 @@ ModelSpec read_lfm2(ConfigReader& config) {
 }
 
 // Experts in all blocks but the first ones, with routers of sigmoids and corrections.
-ModelSpec read_lfm2_moe(ConfigReader& config) {
+static ModelSpec read_lfm2_moe(ConfigReader& config) {
     ModelSpec spec = read_short_convolutions(config, "intermediate_size");
     ExpertsSpec experts = read_experts(config, spec,
                                        {.count = 32,
@@ -79,19 +77,17 @@ ModelSpec read_lfm2_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family lfm2() {
-    return {{.name = "Lfm2ForCausalLM",
-             .model_type = "lfm2",
-             .read = read_lfm2,
-             .fields = {"block_auto_adjust_ff_dim", "block_ff_dim", "block_ffn_dim_multiplier",
-                        "block_multiple_of", "conv_L_cache", "conv_bias", "full_attn_idxs",
-                        "norm_eps", "tie_embedding"}},
-            {.name = "Lfm2MoeForCausalLM",
-             .model_type = "lfm2_moe",
-             .read = read_lfm2_moe,
-             .fields = {"num_dense_layers", "use_expert_bias"}}};
+    return {{"Lfm2ForCausalLM",
+             "lfm2",
+             read_lfm2,
+             {.fields = {"block_auto_adjust_ff_dim", "block_ff_dim", "block_ffn_dim_multiplier",
+                         "block_multiple_of", "conv_L_cache", "conv_bias", "full_attn_idxs",
+                         "norm_eps", "tie_embedding"}}},
+            {"Lfm2MoeForCausalLM",
+             "lfm2_moe",
+             read_lfm2_moe,
+             {.fields = {"num_dense_layers", "use_expert_bias"}}}};
 }
 
 }  // namespace ringshard::model::architectures

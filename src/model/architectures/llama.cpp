@@ -1,36 +1,31 @@
 #include "../reading/common.hpp"
-#include "../reading/wrapped.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // The plain model, with biases of the attention where config.json asks for them.
-ModelSpec read_llama(ConfigReader& config) {
+static ModelSpec read_llama(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {});
     read_biases(config, spec);
     return spec;
 }
 
-ModelSpec read_llava(ConfigReader& config) {
+static ModelSpec read_llava(ConfigReader& config) {
     return read_wrapped_model(config,
                               {.text_type = "llama", .tied = false, .may_tie_inside = true});
 }
 
-}  // namespace
-
 Family llama() {
-    return {{.name = "LlamaForCausalLM",
-             .model_type = "llama",
-             .read = read_llama,
-             .usual = {{"vocab_size", 32000},
-                       {"hidden_size", 4096},
-                       {"intermediate_size", 11008},
-                       {"num_hidden_layers", 32},
-                       {"num_attention_heads", 32},
-                       {"max_position_embeddings", 2048}},
-             .peft = {.targets = {"q_proj", "v_proj"}}},
-            {.name = "LlavaForConditionalGeneration", .model_type = "llava", .read = read_llava}};
+    return {{"LlamaForCausalLM",
+             "llama",
+             read_llama,
+             {.usual = {{"vocab_size", 32000},
+                        {"hidden_size", 4096},
+                        {"intermediate_size", 11008},
+                        {"num_hidden_layers", 32},
+                        {"num_attention_heads", 32},
+                        {"max_position_embeddings", 2048}},
+              .peft = {.targets = {"q_proj", "v_proj"}}}},
+            {"LlavaForConditionalGeneration", "llava", read_llava}};
 }
 
 }  // namespace ringshard::model::architectures

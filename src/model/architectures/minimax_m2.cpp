@@ -2,11 +2,9 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Heads that rotate in part, and queries and keys normed over all of them; experts in all blocks,
 // of routers of sigmoids with corrections. An old release names the elements of a head that rotate.
-ModelSpec read_minimax_m2(ConfigReader& config) {
+static ModelSpec read_minimax_m2(ConfigReader& config) {
     constexpr int64_t head_dim = 128;
     const int64_t width = config.whole_number_or("head_dim", widest, head_dim);
     const int64_t rotated = config.whole_number_or("rotary_dim", width, width);
@@ -39,14 +37,12 @@ ModelSpec read_minimax_m2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family minimax_m2() {
-    return {{.name = "MiniMaxM2ForCausalLM",
-             .model_type = "minimax_m2",
-             .read = read_minimax_m2,
-             .fields = {"output_router_logits", "rotary_dim", "router_jitter_noise"},
-             .peft = {.converts_experts = true}}};
+    return {{"MiniMaxM2ForCausalLM",
+             "minimax_m2",
+             read_minimax_m2,
+             {.fields = {"output_router_logits", "rotary_dim", "router_jitter_noise"},
+              .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

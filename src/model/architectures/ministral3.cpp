@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Queries at far positions are scaled, by two fields of rope_parameters.
-ModelSpec read_ministral3(ConfigReader& config) {
+static ModelSpec read_ministral3(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.head_dim = 128,
                  .key_heads = 8,
@@ -31,10 +29,6 @@ ModelSpec read_ministral3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
-Family ministral3() {
-    return {{.name = "Ministral3ForCausalLM", .model_type = "ministral3", .read = read_ministral3}};
-}
+Family ministral3() { return {{"Ministral3ForCausalLM", "ministral3", read_ministral3}}; }
 
 }  // namespace ringshard::model::architectures

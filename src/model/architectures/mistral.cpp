@@ -1,12 +1,9 @@
 #include "../reading/common.hpp"
-#include "../reading/wrapped.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // The plain model, whose blocks all look through one window unless sliding_window is null.
-ModelSpec read_mistral(ConfigReader& config) {
+static ModelSpec read_mistral(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 8});
     set_window_of_all(spec, read_window(config, usual_window));
     if (config.has("layer_types"))
@@ -17,20 +14,16 @@ ModelSpec read_mistral(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_mistral3(ConfigReader& config) {
+static ModelSpec read_mistral3(ConfigReader& config) {
     return read_wrapped_model(config, {.text_type = "mistral", .tied = true});
 }
 
-}  // namespace
-
 Family mistral() {
-    return {{.name = "MistralForCausalLM",
-             .model_type = "mistral",
-             .read = read_mistral,
-             .peft = {.targets = {"q_proj", "v_proj"}}},
-            {.name = "Mistral3ForConditionalGeneration",
-             .model_type = "mistral3",
-             .read = read_mistral3}};
+    return {{"MistralForCausalLM",
+             "mistral",
+             read_mistral,
+             {.peft = {.targets = {"q_proj", "v_proj"}}}},
+            {"Mistral3ForConditionalGeneration", "mistral3", read_mistral3}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -3,10 +3,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Mistral with experts in place of the MLP, and names of its own for their tensors.
-ModelSpec read_mixtral(ConfigReader& config) {
+static ModelSpec read_mixtral(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.key_heads = 8, .norm = {.epsilon = 1e-5}, .rope = {.theta = 1e6}});
     ExpertsSpec experts = read_experts(
@@ -29,14 +27,11 @@ ModelSpec read_mixtral(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family mixtral() {
-    return {{.name = "MixtralForCausalLM",
-             .model_type = "mixtral",
-             .read = read_mixtral,
-             .fields = {"router_jitter_noise"},
-             .peft = {.converts_experts = true}}};
+    return {{"MixtralForCausalLM",
+             "mixtral",
+             read_mixtral,
+             {.fields = {"router_jitter_noise"}, .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // LayerNorms whose factors are learned as the difference from 1, and squared ReLU without a gate.
-ModelSpec read_nemotron(ConfigReader& config) {
+static ModelSpec read_nemotron(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true, .adds_one = true},
                  .norm_name = "norm_eps",
@@ -17,13 +15,8 @@ ModelSpec read_nemotron(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family nemotron() {
-    return {{.name = "NemotronForCausalLM",
-             .model_type = "nemotron",
-             .read = read_nemotron,
-             .fields = {"norm_eps"}}};
+    return {{"NemotronForCausalLM", "nemotron", read_nemotron, {.fields = {"norm_eps"}}}};
 }
 
 }  // namespace ringshard::model::architectures

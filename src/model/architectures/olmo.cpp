@@ -1,12 +1,10 @@
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 #include "ringshard/base/shown.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Norms stand behind the branches of a block, and queries and keys are normed over all heads.
-ModelSpec read_olmo_fields(ConfigReader& config, const Defaults& defaults) {
+static ModelSpec read_olmo_fields(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec = read_plain_model(config, defaults);
     read_attention_bias(config, spec);
     for (BlockSpec& block : spec.blocks) {
@@ -17,7 +15,7 @@ ModelSpec read_olmo_fields(ConfigReader& config, const Defaults& defaults) {
 }
 
 // LayerNorms without factors.
-ModelSpec read_olmo(ConfigReader& config) {
+static ModelSpec read_olmo(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_weight = false},
                  .norm_name = nullptr,
@@ -31,12 +29,12 @@ ModelSpec read_olmo(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_olmo2(ConfigReader& config) {
+static ModelSpec read_olmo2(ConfigReader& config) {
     return read_olmo_fields(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
 }
 
 // With windows in three blocks of four, and positions by the kind of the block.
-ModelSpec read_olmo3(ConfigReader& config) {
+static ModelSpec read_olmo3(ConfigReader& config) {
     const Defaults defaults{.norm = {.epsilon = 1e-5},
                             .padding_token = 1,
                             .rope = {.theta = 500000.0},
@@ -52,15 +50,10 @@ ModelSpec read_olmo3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family olmo() {
-    return {{.name = "Olmo2ForCausalLM",
-             .model_type = "olmo2",
-             .read = read_olmo2,
-             .fields = {"clip_qkv"}},
-            {.name = "Olmo3ForCausalLM", .model_type = "olmo3", .read = read_olmo3},
-            {.name = "OlmoForCausalLM", .model_type = "olmo", .read = read_olmo}};
+    return {{"Olmo2ForCausalLM", "olmo2", read_olmo2, {.fields = {"clip_qkv"}}},
+            {"Olmo3ForCausalLM", "olmo3", read_olmo3},
+            {"OlmoForCausalLM", "olmo", read_olmo}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -3,10 +3,9 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Experts in place of the MLP, and queries and keys normed over all heads.
-void read_olmo_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults) {
+static void read_olmo_experts(ConfigReader& config, ModelSpec& spec,
+                              const ExpertDefaults& defaults) {
     read_attention_bias(config, spec);
     ExpertsSpec experts = read_experts(config, spec, defaults);
     experts.routing.normalises = config.boolean("norm_topk_prob", false);
@@ -16,7 +15,7 @@ void read_olmo_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaul
     }
 }
 
-ModelSpec read_olmoe(ConfigReader& config) {
+static ModelSpec read_olmoe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
     if (config.has("clip_qkv"))
         config.complain(format_text("clip_qkv = {}: is not served; must be null",
@@ -28,7 +27,7 @@ ModelSpec read_olmoe(ConfigReader& config) {
 }
 
 // Norms stand behind the branches of a block.
-ModelSpec read_flex_olmo(ConfigReader& config) {
+static ModelSpec read_flex_olmo(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.padding_token = 100277, .rope = {.theta = 500000.0}});
     for (BlockSpec& block : spec.blocks) set_norms_behind(block);
@@ -38,18 +37,13 @@ ModelSpec read_flex_olmo(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family olmoe() {
-    return {{.name = "OlmoeForCausalLM",
-             .model_type = "olmoe",
-             .read = read_olmoe,
-             .fields = {"clip_qkv"},
-             .peft = {.converts_experts = true}},
-            {.name = "FlexOlmoForCausalLM",
-             .model_type = "flex_olmo",
-             .read = read_flex_olmo,
-             .peft = {.converts_experts = true}}};
+    return {
+        {"OlmoeForCausalLM",
+         "olmoe",
+         read_olmoe,
+         {.fields = {"clip_qkv"}, .peft = {.converts_experts = true}}},
+        {"FlexOlmoForCausalLM", "flex_olmo", read_flex_olmo, {.peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Attention and MLP, without a gate, read the same LayerNorm; everything has a bias.
-ModelSpec read_phi(ConfigReader& config) {
+static ModelSpec read_phi(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
                                   .norm_name = "layer_norm_eps",
@@ -27,14 +25,12 @@ ModelSpec read_phi(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family phi() {
-    return {{.name = "PhiForCausalLM",
-             .model_type = "phi",
-             .read = read_phi,
-             .fields = {"layer_norm_eps", "qk_layernorm"},
-             .peft = {.targets = {"q_proj", "v_proj", "fc1", "fc2"}}}};
+    return {{"PhiForCausalLM",
+             "phi",
+             read_phi,
+             {.fields = {"layer_norm_eps", "qk_layernorm"},
+              .peft = {.targets = {"q_proj", "v_proj", "fc1", "fc2"}}}}};
 }
 
 }  // namespace ringshard::model::architectures

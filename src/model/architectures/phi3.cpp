@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Queries, keys and values are one tensor, gate and up another.
-ModelSpec read_phi3(ConfigReader& config) {
+static ModelSpec read_phi3(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.norm = {.epsilon = 1e-5},
                                   .padding_token = 32000,
@@ -18,8 +16,6 @@ ModelSpec read_phi3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
-Family phi3() { return {{.name = "Phi3ForCausalLM", .model_type = "phi3", .read = read_phi3}}; }
+Family phi3() { return {{"Phi3ForCausalLM", "phi3", read_phi3}}; }
 
 }  // namespace ringshard::model::architectures

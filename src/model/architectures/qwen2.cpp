@@ -1,12 +1,9 @@
-#include "../reading/windows.hpp"
-#include "../reading/wrapped.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Queries, keys and values have biases; some blocks may look through a window.
-ModelSpec read_qwen2(ConfigReader& config) {
+static ModelSpec read_qwen2(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 32});
     for (BlockSpec& block : spec.blocks) block.attention().has_bias = true;
     read_windows_of_layers(config, spec);
@@ -14,7 +11,7 @@ ModelSpec read_qwen2(ConfigReader& config) {
 }
 
 // With experts beside an MLP in some blocks or in all.
-ModelSpec read_qwen2_moe(ConfigReader& config) {
+static ModelSpec read_qwen2_moe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 16});
     const bool has_bias = config.boolean("qkv_bias", true);
     for (BlockSpec& block : spec.blocks) block.attention().has_bias = has_bias;
@@ -35,32 +32,27 @@ ModelSpec read_qwen2_moe(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_qwen2_5_vl(ConfigReader& config) {
+static ModelSpec read_qwen2_5_vl(ConfigReader& config) {
     return read_wrapped_model(config, {.text_type = "qwen2_5_vl_text",
                                        .tied = false,
                                        .may_tie_inside = true,
                                        .may_be_flat = true});
 }
 
-}  // namespace
-
 Family qwen2() {
-    return {{.name = "Qwen2ForCausalLM",
-             .model_type = "qwen2",
-             .read = read_qwen2,
-             .fields = {"qkv_bias"},
-             .peft = {.targets = {"q_proj", "v_proj"}}},
-            {.name = "Qwen2MoeForCausalLM", .model_type = "qwen2_moe", .read = read_qwen2_moe},
-            {.name = nullptr,
-             .model_type = "qwen2_5_vl_text",
-             .read = read_qwen2,
-             .usual = {{"num_key_value_heads", 8},
-                       {"rms_norm_eps", 1e-5},
-                       {"rope_theta", 1000000.0},
-                       {"max_window_layers", 80}}},
-            {.name = "Qwen2_5_VLForConditionalGeneration",
-             .model_type = "qwen2_5_vl",
-             .read = read_qwen2_5_vl}};
+    return {{"Qwen2ForCausalLM",
+             "qwen2",
+             read_qwen2,
+             {.fields = {"qkv_bias"}, .peft = {.targets = {"q_proj", "v_proj"}}}},
+            {"Qwen2MoeForCausalLM", "qwen2_moe", read_qwen2_moe},
+            {nullptr,
+             "qwen2_5_vl_text",
+             read_qwen2,
+             {.usual = {{"num_key_value_heads", 8},
+                        {"rms_norm_eps", 1e-5},
+                        {"rope_theta", 1000000.0},
+                        {"max_window_layers", 80}}}},
+            {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", read_qwen2_5_vl}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -1,11 +1,9 @@
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Qwen3 with experts in place of the MLP, in some blocks or in all.
-ModelSpec read_qwen3_moe(ConfigReader& config) {
+static ModelSpec read_qwen3_moe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 4});
     read_attention_bias(config, spec);
     if (config.boolean("use_sliding_window", false)) {
@@ -27,13 +25,9 @@ ModelSpec read_qwen3_moe(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family qwen3_moe() {
-    return {{.name = "Qwen3MoeForCausalLM",
-             .model_type = "qwen3_moe",
-             .read = read_qwen3_moe,
-             .peft = {.converts_experts = true}}};
+    return {
+        {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe, {.peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -1,11 +1,8 @@
 #include "../reading/common.hpp"
-#include "../reading/wrapped.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
-attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
+static attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
     const attention::DeltaSizes sizes{
         .key_heads = config.whole_number_or("linear_num_key_heads", widest, 16),
         .value_heads = config.whole_number_or("linear_num_value_heads", widest, 32),
@@ -25,7 +22,7 @@ attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
 }
 
 // Without layer_types all but every full_attention_interval-th.
-std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_blocks) {
+static std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_blocks) {
     if (config.has("layer_types")) return read_state_layers(config, "layer_types", num_blocks);
     std::vector<bool> has_state(num_blocks);
     const auto every =
@@ -36,8 +33,8 @@ std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_blocks) {
 
 // Gated attention and gated delta nets, with factors of norms that are learned as the difference
 // from 1. The norm behind a delta net's state alone has plain factors.
-ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
-                      const char* intermediate_name = "intermediate_size") {
+static ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
+                             const char* intermediate_name = "intermediate_size") {
     ModelSpec spec =
         read_plain_model(config, {.head_dim = 256,
                                   .key_heads = key_heads,
@@ -60,7 +57,7 @@ ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
 }
 
 // In some blocks or in all.
-void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
+static void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
     if (config.part("num_experts") == 0) return;
     ExpertsSpec experts =
         read_gated_experts(config, spec, {.count = 512, .per_token = 10, .shared = 512});
@@ -70,17 +67,17 @@ void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
         if (!dense[block]) spec.blocks[block].feed_forward().part = experts;
 }
 
-ModelSpec read_qwen3_next(ConfigReader& config) {
+static ModelSpec read_qwen3_next(ConfigReader& config) {
     ModelSpec spec = read_hybrid(config, 2, true);
     read_sparse_blocks(config, spec);
     return spec;
 }
 
 // The positions of text are the same in all three sections of mrope, so it is plain rope.
-ModelSpec read_qwen3_5(ConfigReader& config) { return read_hybrid(config, 4, false); }
+static ModelSpec read_qwen3_5(ConfigReader& config) { return read_hybrid(config, 4, false); }
 
 // With experts in all blocks.
-ModelSpec read_qwen3_5_moe(ConfigReader& config) {
+static ModelSpec read_qwen3_5_moe(ConfigReader& config) {
     ModelSpec spec = read_hybrid(config, 2, false, "moe_intermediate_size");
     const ExpertsSpec experts =
         read_gated_experts(config, spec, {.count = 256, .per_token = 8, .shared = 512});
@@ -88,33 +85,25 @@ ModelSpec read_qwen3_5_moe(ConfigReader& config) {
     return spec;
 }
 
-ModelSpec read_wrapped_qwen3_5(ConfigReader& config) {
+static ModelSpec read_wrapped_qwen3_5(ConfigReader& config) {
     return read_wrapped_model(config, {.text_type = "qwen3_5_text", .tied = false});
 }
 
-ModelSpec read_wrapped_qwen3_5_moe(ConfigReader& config) {
+static ModelSpec read_wrapped_qwen3_5_moe(ConfigReader& config) {
     return read_wrapped_model(config, {.text_type = "qwen3_5_moe_text", .tied = false});
 }
 
-}  // namespace
-
 Family qwen3_next() {
-    return {{.name = "Qwen3NextForCausalLM",
-             .model_type = "qwen3_next",
-             .read = read_qwen3_next,
-             .fields = {"full_attention_interval", "linear_conv_kernel_dim", "linear_key_head_dim",
-                        "linear_num_key_heads", "linear_num_value_heads", "linear_value_head_dim"},
-             .peft = {.converts_experts = true}},
-            {.name = "Qwen3_5ForCausalLM", .model_type = "qwen3_5_text", .read = read_qwen3_5},
-            {.name = "Qwen3_5MoeForCausalLM",
-             .model_type = "qwen3_5_moe_text",
-             .read = read_qwen3_5_moe},
-            {.name = "Qwen3_5ForConditionalGeneration",
-             .model_type = "qwen3_5",
-             .read = read_wrapped_qwen3_5},
-            {.name = "Qwen3_5MoeForConditionalGeneration",
-             .model_type = "qwen3_5_moe",
-             .read = read_wrapped_qwen3_5_moe}};
+    return {{"Qwen3NextForCausalLM",
+             "qwen3_next",
+             read_qwen3_next,
+             {.fields = {"full_attention_interval", "linear_conv_kernel_dim", "linear_key_head_dim",
+                         "linear_num_key_heads", "linear_num_value_heads", "linear_value_head_dim"},
+              .peft = {.converts_experts = true}}},
+            {"Qwen3_5ForCausalLM", "qwen3_5_text", read_qwen3_5},
+            {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", read_qwen3_5_moe},
+            {"Qwen3_5ForConditionalGeneration", "qwen3_5", read_wrapped_qwen3_5},
+            {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", read_wrapped_qwen3_5_moe}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Queries, keys and values have biases; dropout is the default of transformers.
-ModelSpec read_seed_oss(ConfigReader& config) {
+static ModelSpec read_seed_oss(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.head_dim = 128, .key_heads = 8, .padding_token = 1});
     read_biases(config, spec, {.attention = true, .has_out = false});
@@ -18,13 +16,8 @@ ModelSpec read_seed_oss(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family seed_oss() {
-    return {{.name = "SeedOssForCausalLM",
-             .model_type = "seed_oss",
-             .read = read_seed_oss,
-             .fields = {"attention_out_bias"}}};
+    return {{"SeedOssForCausalLM", "seed_oss", read_seed_oss, {.fields = {"attention_out_bias"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -1,15 +1,13 @@
 #include <algorithm>
 
-#include "../reading/windows.hpp"
+#include "../reading/common.hpp"
 #include "ringshard/base/shown.hpp"
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // Returns whether the heads of each block rotate: all but every no_rope_layer_interval-th, or as
 // no_rope_layers says with 1 and 0.
-std::vector<bool> read_rotating_layers(ConfigReader& config, size_t num_blocks) {
+static std::vector<bool> read_rotating_layers(ConfigReader& config, size_t num_blocks) {
     std::vector<bool> rotates(num_blocks, true);
     if (!config.has("no_rope_layers")) {
         const int64_t every = config.whole_number_or("no_rope_layer_interval", 4096, 4);
@@ -31,7 +29,7 @@ std::vector<bool> read_rotating_layers(ConfigReader& config, size_t num_blocks) 
 }
 
 // The heads of some blocks do not rotate; those blocks alone may look through a window.
-ModelSpec read_smollm3(ConfigReader& config) {
+static ModelSpec read_smollm3(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config,
         {.key_heads = 4, .padding_token = 128004, .tied = true, .rope = {.theta = 2000000.0}});
@@ -44,13 +42,11 @@ ModelSpec read_smollm3(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family smollm3() {
-    return {{.name = "SmolLM3ForCausalLM",
-             .model_type = "smollm3",
-             .read = read_smollm3,
-             .fields = {"no_rope_layer_interval", "no_rope_layers"}}};
+    return {{"SmolLM3ForCausalLM",
+             "smollm3",
+             read_smollm3,
+             {.fields = {"no_rope_layer_interval", "no_rope_layers"}}}};
 }
 
 }  // namespace ringshard::model::architectures

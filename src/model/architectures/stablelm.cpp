@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // LayerNorms around a gated MLP, and heads of which a quarter rotates.
-ModelSpec read_stablelm(ConfigReader& config) {
+static ModelSpec read_stablelm(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.key_heads = 32,
                                   .norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
@@ -22,14 +20,12 @@ ModelSpec read_stablelm(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family stablelm() {
-    return {{.name = "StableLmForCausalLM",
-             .model_type = "stablelm",
-             .read = read_stablelm,
-             .fields = {"layer_norm_eps", "qk_layernorm", "use_parallel_residual", "use_qkv_bias"},
-             .peft = {.targets = {"q_proj", "v_proj"}}}};
+    return {{"StableLmForCausalLM",
+             "stablelm",
+             read_stablelm,
+             {.fields = {"layer_norm_eps", "qk_layernorm", "use_parallel_residual", "use_qkv_bias"},
+              .peft = {.targets = {"q_proj", "v_proj"}}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -2,10 +2,8 @@
 
 namespace ringshard::model::architectures {
 
-namespace {
-
 // LayerNorms, biases and an MLP without a gate.
-ModelSpec read_starcoder2(ConfigReader& config) {
+static ModelSpec read_starcoder2(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.key_heads = 2,
                                   .norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
@@ -23,13 +21,8 @@ ModelSpec read_starcoder2(ConfigReader& config) {
     return spec;
 }
 
-}  // namespace
-
 Family starcoder2() {
-    return {{.name = "Starcoder2ForCausalLM",
-             .model_type = "starcoder2",
-             .read = read_starcoder2,
-             .fields = {"norm_epsilon"}}};
+    return {{"Starcoder2ForCausalLM", "starcoder2", read_starcoder2, {.fields = {"norm_epsilon"}}}};
 }
 
 }  // namespace ringshard::model::architectures

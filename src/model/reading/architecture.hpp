@@ -5,16 +5,21 @@
 
 namespace ringshard::model {
 
+// What few architectures need to say of themselves.
+struct Particulars {
+    std::vector<std::string> fields{};  // of config.json, those that only this family reads
+    // Fields that text_config may leave out, as transformers has them.
+    nlohmann::json usual = nlohmann::json::object();
+    PeftRules peft{};
+};
+
 // A class of models in transformers: its names, and the function that reads its config.json, which
 // complains to the reader where a field asks for an unsupported feature.
 struct Architecture {
     const char* name;  // nullptr: transformers has it as the text model of others only
     const char* model_type;
     ModelSpec (*read)(ConfigReader& config);
-    std::vector<std::string> fields{};  // of config.json, those that only this family reads
-    // Fields that text_config may leave out, as transformers has them.
-    nlohmann::json usual = nlohmann::json::object();
-    PeftRules peft{};
+    Particulars more{};
 };
 
 // What a file of architectures/ returns, in a function of its name: CMake lists these files.

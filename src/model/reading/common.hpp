@@ -118,10 +118,10 @@ std::vector<bool> read_state_layers(ConfigReader& config, const char* field, siz
                                     const std::string& state = "linear_attention");
 // The same by a list of the blocks that attend.
 std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, size_t num_blocks);
-// Reads the sizes and biases of Mamba layers, of which `width` are the columns of values;
-// mamba_expand says so where it is nothing.
+// Reads the sizes and biases of Mamba layers. columns: of values, where the family has mamba_d_ssm
+// and it is left out; mamba_expand says so without it.
 MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec,
-                     std::optional<int64_t> width = {});
+                     std::optional<int64_t> columns = {});
 // As read_layer_types(), where by default every sliding_window_pattern-th block, or `usual`-th,
 // sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);
@@ -135,6 +135,39 @@ void set_ropes(ModelSpec& spec, const std::vector<bool>& windows);
 // Gives blocks the window where use_sliding_window and layer_types, or max_window_layers, say so.
 void read_windows_of_layers(ConfigReader& config, ModelSpec& spec);
 
+// Gives these blocks the window of sliding_window; complains if there are such blocks and no
+// length.
+void set_windows(ConfigReader& config, ModelSpec& spec, const std::vector<bool>& windows,
+                 std::optional<int64_t> window);
+// Chooses the blocks by layer_types, or else by `usual`, if use_sliding_window says that the model
+// has windows.
+void read_windows_in_use(ConfigReader& config, ModelSpec& spec, std::optional<int64_t> window,
+                         const std::function<bool(size_t)>& usual);
+void refuse_window_without_length(ConfigReader& config);
+
 inline constexpr int64_t usual_window = 4096;  // of transformers
+
+// What families with latents do not share.
+struct LatentDefaults {
+    Defaults model{};
+    LatentSpec latent{.rank = 512, .query_rank = 1536, .rotated = 64, .value_dim = 128};
+    int64_t plain = 128;  // elements of a head that do not rotate
+    bool rotates = true;
+    bool ignores_further_blocks = false;
+};
+
+// Reads a model whose blocks attend to latents.
+ModelSpec read_latent_model(ConfigReader& config, const LatentDefaults& defaults);
+
+// Models that hold a text model beside other parts (`...ForConditionalGeneration`). Without images
+// they compute as their text model does.
+struct Wrapper {
+    const char* text_type;        // text_config.model_type where it is left out
+    bool tied;                    // tie_word_embeddings
+    bool may_tie_inside = false;  // tie_word_embeddings in text_config ties as well
+    bool may_be_flat = false;     // without text_config, its fields lie at the top
+};
+
+ModelSpec read_wrapped_model(ConfigReader& config, const Wrapper& wrapper);
 
 }  // namespace ringshard::model

@@ -1,9 +1,8 @@
-#include "latents.hpp"
+#include "common.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "../read_rope.hpp"
 #include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {

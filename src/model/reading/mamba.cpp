@@ -21,7 +21,10 @@ void check_step_limits(ConfigReader& config) {
 
 // In Mamba's terms: heads and head_dim are those of values; groups and the size of the state those
 // of B and C.
-MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec, std::optional<int64_t> width) {
+MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec, std::optional<int64_t> columns) {
+    std::optional<int64_t> width;
+    if (columns && (!config.content().contains("mamba_d_ssm") || config.has("mamba_d_ssm")))
+        width = config.whole_number_or("mamba_d_ssm", widest, *columns);
     const int64_t heads = config.whole_number_or("mamba_n_heads", widest, 128);
     const int64_t groups = config.whole_number_or("mamba_n_groups", widest, 1);
     const int64_t state = config.whole_number_or("mamba_d_state", widest, 256);

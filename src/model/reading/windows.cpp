@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "common.hpp"
 #include "ringshard/base/shown.hpp"
-#include "windows.hpp"
 
 namespace ringshard::model {
 

@@ -1,6 +1,4 @@
-#include "wrapped.hpp"
-
-#include "architecture.hpp"
+#include "common.hpp"
 #include "ringshard/base/shown.hpp"
 
 namespace ringshard::model {
@@ -65,7 +63,7 @@ ModelSpec read_wrapped_model(ConfigReader& config, const Wrapper& wrapper) {
             type, text_architectures()));
         return {};
     }
-    json fields = inner->usual;
+    json fields = inner->more.usual;
     fields.update(*text);
     fields["tie_word_embeddings"] = is_tied(config, wrapper, *text);
     if (config.has("quantization_config"))
