@@ -66,6 +66,11 @@ def tiny_config(model_type, **other):
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type == "minimax_m2":
         given.update(num_local_experts=8, num_experts_per_tok=2)
+    if model_type == "hy_v3":
+        given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "minicpm3":
+        given.update(num_key_value_heads=4, kv_lora_rank=12, q_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12)
+        given.pop("head_dim", None)
     if model_type == "hunyuan_v1_moe":
         given.update(num_experts=4, moe_topk=2)
     if model_type == "ernie4_5_moe":

@@ -76,6 +76,9 @@ def text_parameters(model):
 STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "output_linear.weight", "router.weight": "router.layer.weight"}
 
 
+HY_V3 = {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias", "shared_experts": "shared_mlp"}
+
+
 def stored(model, of):
     """The tensors of the model's files by name, as views: transformers holds the experts of a block as one tensor."""
     mixtral = model.config.model_type in ("mixtral", "minimax_m2")
@@ -86,6 +89,9 @@ def stored(model, of):
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
         name = name.replace("mlp.gate.moe_statics.", "mlp.moe_statics.")  # Ernie's files
+        if model.config.model_type == "hy_v3":
+            for ours, file in HY_V3.items():
+                name = name.replace(ours, file)
         if model.config.model_type == "exaone_moe":
             name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
         if model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):

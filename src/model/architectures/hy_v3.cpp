@@ -1,0 +1,40 @@
+#include "../reading/common.hpp"
+
+namespace ringshard::model::architectures {
+
+// Every head is normed by itself; experts beside an MLP in all blocks but the first ones, with
+// routers of sigmoids and corrections. Files may hold a block behind the last one.
+static ModelSpec read_hy_v3(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(config, {.head_dim = 128,
+                                               .key_heads = 8,
+                                               .norm = {.epsilon = 1e-5},
+                                               .rope = {.theta = 11158840.0},
+                                               .initializer_range = 0.006});
+    read_attention_bias(config, spec);
+    ExpertsSpec experts = read_grouped_experts(config, spec,
+                                               {.count = 192,
+                                                .per_token = 8,
+                                                .count_name = "num_experts",
+                                                .shared_name = "num_shared_experts"});
+    experts.routing.normalises = true;
+    experts.routing.scaling = config.number_above_0("router_scaling_factor", 2.826);
+    experts.router = "mlp.router.gate";
+    experts.correction = "mlp.expert_bias";
+    experts.shared->gate = "mlp.shared_mlp.gate_proj";
+    experts.shared->up = "mlp.shared_mlp.up_proj";
+    experts.shared->down = "mlp.shared_mlp.down_proj";
+    set_experts_behind_dense(spec, experts, read_first_sparse(config, spec.blocks.size()));
+    for (BlockSpec& block : spec.blocks) block.attention().head_norm = HeadNormKind::each_head;
+    spec.ignores_further_blocks = true;
+    return spec;
+}
+
+Family hy_v3() {
+    return {{"HYV3ForCausalLM",
+             "hy_v3",
+             read_hy_v3,
+             {.fields = {"enable_moe_fp32_combine", "num_shared_experts", "router_scaling_factor"},
+              .peft = {.converts_experts = true}}}};
+}
+
+}  // namespace ringshard::model::architectures
