@@ -52,7 +52,7 @@ def tiny_config(model_type, **other):
         given.update(attn_layer_indices=[1])
     if model_type in ("dots1", "glm4_moe", "solar_open"):
         given.update(n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=16)
-    if model_type in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite"):
+    if model_type in ("axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite"):
         given.update(n_routed_experts=16, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=16, num_key_value_heads=4,
                      kv_lora_rank=12, q_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12)
         given.pop("head_dim", None)

@@ -38,7 +38,8 @@ def numbers(name, count):
 def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
     if "norm" in name and name.endswith("weight"):
-        adds_one = type(model.get_submodule(name[:-7])).__name__ in (
+        module = name[:-7].replace(".post_mlp", ".mlp.post_mlp") if model.config.model_type == "axk1" else name[:-7]
+        adds_one = type(model.get_submodule(module)).__name__ in (
             "GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm",
             "Qwen3_5MoeRMSNorm")
         return (0.0 if adds_one else 1.0), 0.2
@@ -92,6 +93,7 @@ def stored(model, of):
         if model.config.model_type == "hy_v3":
             for ours, file in HY_V3.items():
                 name = name.replace(ours, file)
+        name = name.replace("mlp.post_mlp_layernorm", "post_mlp_layernorm")  # A.X-K1's files
         if model.config.model_type == "exaone_moe":
             name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
         if model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):

@@ -155,6 +155,8 @@ CONFIGS = {
                        router_aux_loss_coef=0.05),
     "hy_v3": sizes(model_type="hy_v3", head_dim=8, rope_parameters=rope(), num_hidden_layers=3, num_experts=8, num_experts_per_tok=2,
                    moe_intermediate_size=16, router_scaling_factor=1.7),
+    "axk1": sizes(model_type="axk1", num_key_value_heads=4, rope_parameters=YARN, mlp_layer_types=["dense", "sparse"], n_routed_experts=8,
+                  num_experts_per_tok=2, n_group=4, topk_group=2, moe_intermediate_size=16, **LATENT),
     "minicpm3": {**sizes(model_type="minicpm3", num_key_value_heads=4, rope_parameters=rope(), dim_model_base=8), **LATENT},
     "minimax_m2": sizes(model_type="minimax_m2", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5), num_local_experts=8,
                         num_experts_per_tok=2, router_aux_loss_coef=0.0),
