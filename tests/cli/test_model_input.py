@@ -210,9 +210,9 @@ class ModelInput(TrainerTest):
                 self.expect_one_message(self.train(), 78, "config.json: ", words)
 
     def test_configs_that_name_no_model_or_two(self):
-        known = "llama, qwen2, qwen3, mistral, phi3, olmo2, smollm3, seed_oss, ernie4_5"
+        known = "apertus, arcee, axk1, bamba, cohere, cohere2"
         for changes, words in (
-            ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains LlamaForCausalLM"),
+            ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains ApertusForCausalLM"),
             ({"architectures": [], "model_type": "bert"}, "model_type = bert: this program trains " + known),
             ({"architectures": [], "model_type": None}, "add \"model_type\", which transformers needs as well, one of " + known),
             ({"model_type": "llama"}, "architectures = [Qwen2ForCausalLM] and model_type = llama are different models"),
