@@ -18,7 +18,8 @@ from family_configs import CONFIGS
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
-LENGTHS_OF = {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
+LENGTHS_OF = {name: [37, 22] for name in ("axk1", "hy_v3", "minicpm3", "minimax_m2")}  # small files
+LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
 
