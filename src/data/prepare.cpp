@@ -101,11 +101,6 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
     return Value(std::move(all));
 }
 
-// Scores are of every row.
-bool drops_copies(const Preparation& preparation) {
-    return preparation.drops_copies && !preparation.rows.keeps_all;
-}
-
 Value describe_rows(const Preparation& preparation, const std::string& store) {
     const RowSettings& rows = preparation.rows;
     Value::List taken;
@@ -136,7 +131,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"seed", Value(rows.seed)},
         {"keeps_all", Value(rows.keeps_all)},
     };
-    if (drops_copies(preparation)) all.emplace_back("drops_copies", Value(true));
+    if (preparation.drops_copies) all.emplace_back("drops_copies", Value(true));
     if (rows.min_length > 0) all.emplace_back("min_length", Value(rows.min_length));
     return Value(std::move(all));
 }
@@ -257,7 +252,7 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
     if (ends.size() != preparation.sources.size() || !std::ranges::is_sorted(ends) ||
         ends.back() != static_cast<uint64_t>(store.value().size()))
         return damaged_data(store_file.name(), "its sources have other samples than it holds");
-    if (drops_copies(preparation)) choice.is_copy = find_copies(store.value());
+    if (preparation.drops_copies) choice.is_copy = find_copies(store.value());
     const auto samples = choose_samples(choice);
     if (!samples) return samples.failure();
     RowReport report;

@@ -375,6 +375,7 @@ class RunFiles(TrainerTest):
         self.assertIn("eval after step 8", shown)
         plain = on_terminal("--disable_tqdm")
         self.assertIn("step 2/8 ", plain)
+        self.assertLess(plain.index("step 8/8 "), plain.index("eval after step 8"))
         self.assertNotIn("|####", plain)
 
 

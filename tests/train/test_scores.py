@@ -95,8 +95,9 @@ class Scores(TrainerTest):
                 self.assertIn(f"scored {len(self.rows)} rows, ", self.said.stdout)
 
     def test_rows_are_scored_whole(self):
-        files = self.score("--max_length", "8", "--packing", "true", output="whole",
-                           says=["note: max_length has no effect on scores", "note: packing has no effect on scores"])
+        files = self.score("--max_length", "8", "--packing", "true", "--min_length", "1000", "--dataset_exact_deduplication", "true",
+                           output="whole", says=[f"note: {name} has no effect on scores" for name in
+                                                 ("max_length", "packing", "min_length", "dataset_exact_deduplication")])
         self.check(files, 1, 0)
 
     def test_more_ranks_than_rows(self):

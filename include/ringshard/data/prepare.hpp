@@ -32,7 +32,7 @@ struct Preparation {
     int64_t split_seed = 0;
     std::optional<int64_t> shuffle_seed{};  // of a mixture
     Drawing drawing{};
-    bool drops_copies = false;  // of rows that are learned or evaluated, not of scored ones
+    bool drops_copies = false;  // of earlier rows
     RowSettings rows;
     int64_t skip_bad_rows = 0;  // maximum number of unusable rows to skip; more are a failure
 };

@@ -42,6 +42,8 @@ std::string part_name(int64_t part, int64_t of) {
 config::Settings whole_rows(config::Settings settings) {
     config::Config& config = settings.values;
     config.data.max_length.reset();
+    config.data.min_length = 0;
+    config.data.dataset_exact_deduplication = false;
     config.data.packing = config.data.shuffle_dataset = false;
     config.evaluation.eval_strategy = config::Interval::no;
     config.evaluation.eval_on_start = false;
@@ -70,7 +72,8 @@ std::optional<Failure> make_folder(const config::Settings& settings) {
 }
 
 void say_what_has_no_effect(const CommandContext& context) {
-    for (const char* name : {"max_length", "packing", "shuffle_dataset"})
+    for (const char* name :
+         {"max_length", "min_length", "dataset_exact_deduplication", "packing", "shuffle_dataset"})
         if (context.settings.is_fixed(name))
             std::cerr << "note: " << name << " has no effect on scores: rows are scored whole, in "
                       << "their order\n";
