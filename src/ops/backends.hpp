@@ -3,6 +3,7 @@
 #include "delta_chunks.hpp"
 #include "ringshard/ops/backend.hpp"
 #include "ringshard/ops/causal_conv.hpp"
+#include "ringshard/ops/coded_moments.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/flat.hpp"
@@ -32,7 +33,8 @@
     each(swiglu) each(swiglu_backward) \
     each(embedding) each(embedding_backward) \
     each(cross_entropy) each(cross_entropy_value) each(sum_of_tokens) \
-    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) \
+    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) each(sgd) \
+    each(coded_adamw) each(coded_lion) \
     each(dequantize_nf4) \
     each(causal_conv) each(causal_conv_backward) \
     each(invert_unit_triangles) each(delta_walk)

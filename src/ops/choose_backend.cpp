@@ -257,6 +257,10 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
     backend_of(buffers.weights).lion(buffers, step);
 }
 
+void sgd(const SgdBuffers& buffers, const SgdStep& step) {
+    backend_of(buffers.weights).sgd(buffers, step);
+}
+
 void dequantize_nf4(const at::Tensor& into, const Nf4Matrix& from) {
     backend_of(into).dequantize_nf4(into, from);
 }

@@ -105,6 +105,30 @@ RINGSHARD_SIMD void lion_block(float* __restrict w, Moment* __restrict m, const 
     }
 }
 
+struct SgdFactors {
+    float gradient;
+    float decay;
+    float momentum_keeps, momentum_takes;
+    bool nesterov;
+    float step_size;
+};
+
+// m: a null pointer without momentum. copy: of bf16, or a null pointer of float.
+template <class Moment, class Copy>
+RINGSHARD_SIMD void sgd_block(float* __restrict w, Moment* __restrict m, const float* __restrict g,
+                              Copy* __restrict copy, SgdFactors f, uint32_t place, uint32_t step,
+                              int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const float gradient = g[i] * f.gradient + w[i] * f.decay;
+        const float before = m == nullptr ? 0.0F : load(m[i]);
+        const float sum = before * f.momentum_keeps + gradient * f.momentum_takes;
+        if (m != nullptr)
+            store_moment(m[i], sum, mixed(place + static_cast<uint32_t>(i), step) & 0xffffU);
+        w[i] -= f.step_size * (f.nesterov ? gradient + f.momentum_keeps * sum : sum);
+        store_copy(copy, i, w[i]);
+    }
+}
+
 template <class Work>
 void for_blocks(int64_t count, Work work) {
     const int64_t num_blocks = (count + block_elements - 1) / block_elements;
@@ -204,6 +228,33 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
         else
             update(m, static_cast<float*>(nullptr));
     });
+}
+
+void sgd(const SgdBuffers& buffers, const SgdStep& step) {
+    const SgdFactors factors{static_cast<float>(step.gradient_scale),
+                             static_cast<float>(step.weight_decay),
+                             static_cast<float>(step.momentum),
+                             step.step == 1 ? 1.0F : static_cast<float>(1 - step.dampening),
+                             step.nesterov,
+                             static_cast<float>(step.learning_rate)};
+    float* const w = data<float>(buffers.weights);
+    const float* const g = data<float>(buffers.gradient);
+    const auto update = [&]<class Moment, class Copy>(Moment* m, Copy* copy) {
+        for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
+            sgd_block(w + i, m == nullptr ? m : m + i, g + i, copy == nullptr ? copy : copy + i,
+                      factors, static_cast<uint32_t>(buffers.first_place + i),
+                      static_cast<uint32_t>(step.step), length);
+        });
+    };
+    const auto with_copy = [&]<class Moment>(Moment* m) {
+        if (buffers.copy.defined())
+            update(m, data<bf16>(buffers.copy));
+        else
+            update(m, static_cast<float*>(nullptr));
+    };
+    if (!buffers.momentum.defined()) return with_copy(static_cast<float*>(nullptr));
+    with_type(buffers.momentum,
+              [&]<class Moment>(Moment*) { with_copy(data<Moment>(buffers.momentum)); });
 }
 
 }  // namespace ringshard::ops::cpu

@@ -71,4 +71,23 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
                .step_size = static_cast<float>(step.learning_rate)});
 }
 
+void sgd(const SgdBuffers& buffers, const SgdStep& step) {
+    const bool keeps = buffers.momentum.defined();
+    gpu::sgd(gpu::queue_of(buffers.weights),
+             {.weights = gpu::data<float>(buffers.weights),
+              .moment_type = gpu::type_of(keeps ? buffers.momentum : buffers.weights),
+              .momentum = keeps ? gpu::data(buffers.momentum) : nullptr,
+              .gradient = gpu::data<float>(buffers.gradient),
+              .copy = buffers.copy.defined() ? gpu::data(buffers.copy) : nullptr,
+              .count = buffers.weights.numel(),
+              .first_place = buffers.first_place,
+              .step = static_cast<uint32_t>(step.step),
+              .gradient_scale = static_cast<float>(step.gradient_scale),
+              .decay = static_cast<float>(step.weight_decay),
+              .momentum_keeps = static_cast<float>(step.momentum),
+              .momentum_takes = step.step == 1 ? 1.0F : static_cast<float>(1 - step.dampening),
+              .nesterov = step.nesterov,
+              .step_size = static_cast<float>(step.learning_rate)});
+}
+
 }  // namespace ringshard::ops::cuda

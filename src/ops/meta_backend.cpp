@@ -236,6 +236,12 @@ void adamw(const AdamWBuffers&, const AdamWStep&) {}
 
 void lion(const LionBuffers&, const LionStep&) {}
 
+void sgd(const SgdBuffers&, const SgdStep&) {}
+
+void coded_adamw(const CodedAdamWBuffers&, const AdamWStep&) {}
+
+void coded_lion(const CodedLionBuffers&, const LionStep&) {}
+
 void dequantize_nf4(const at::Tensor&, const Nf4Matrix&) {}
 
 at::Tensor causal_conv(const at::Tensor& x, const CausalConv&) {

@@ -59,4 +59,24 @@ struct LionBuffers {
 // weight_decay * weights), then moment = beta2 * moment + (1 - beta2) * gradient.
 void lion(const LionBuffers& buffers, const LionStep& step);
 
+struct SgdStep {
+    double learning_rate;
+    double momentum;
+    double dampening;
+    bool nesterov;
+    double weight_decay;    // added to the gradient, times the weight
+    double gradient_scale;  // from clipping
+    int64_t step;           // from 1
+};
+// As LionBuffers; the momentum is undefined where SgdStep has none.
+struct SgdBuffers {
+    at::Tensor weights;
+    at::Tensor momentum;
+    at::Tensor gradient;
+    at::Tensor copy;
+    int64_t first_place = 0;
+};
+// One update as torch.optim.SGD makes it: the momentum of the first step is the gradient.
+void sgd(const SgdBuffers& buffers, const SgdStep& step);
+
 }  // namespace ringshard::ops

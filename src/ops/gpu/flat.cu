@@ -128,6 +128,42 @@ struct LionUpdate {
     }
 };
 
+template <class Moment, int n>
+struct SgdUpdate {
+    Sgd work;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t begin = team.number() * weights_per_team;
+        const int64_t left = work.count - begin;
+        const int64_t mine = left < weights_per_team ? left : weights_per_team;
+        float* const weights = work.weights + begin;
+        const float* const gradients = work.gradient + begin;
+        Moment* const momenta =
+            work.momentum == nullptr ? nullptr : static_cast<Moment*>(work.momentum) + begin;
+        bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
+        team.each(mine / n, [&](int64_t i) {
+            Floats<n> w = load<n>(weights + i * n);
+            Floats<n> m{};
+            if (momenta != nullptr) m = load<n>(momenta + i * n);
+            const Floats<n> g = load<n>(gradients + i * n);
+            for (int k = 0; k < n; ++k) {
+                const float gradient = g[k] * work.gradient_scale + w[k] * work.decay;
+                const float sum = m[k] * work.momentum_keeps + gradient * work.momentum_takes;
+                const uint32_t chance =
+                    mixed(static_cast<uint32_t>(work.first_place + begin + i * n + k), work.step);
+                const float step = work.nesterov ? gradient + work.momentum_keeps * sum : sum;
+                m[k] = rounded_for(momenta, sum, chance & 0xffffU);
+                w[k] = w[k] - work.step_size * step;
+            }
+            store<n>(weights + i * n, w);
+            if (momenta != nullptr) store<n>(momenta + i * n, m);
+            if (copy != nullptr) store<n>(copy + i * n, w);
+        });
+    }
+};
+
 }  // namespace
 
 void sum_squares(const Queue& queue, const float* numbers, int64_t count, float* squares) {
@@ -149,6 +185,19 @@ void adamw(const Queue& queue, const AdamW& work) {
             run<256>(queue, teams, AdamWUpdate<Moment, n>{work});
         else
             run<256>(queue, teams, AdamWUpdate<Moment, 1>{work});
+    });
+}
+
+void sgd(const Queue& queue, const Sgd& work) {
+    const int64_t teams = (work.count + weights_per_team - 1) / weights_per_team;
+    with_type(work.moment_type, [&](auto* type) {
+        using Moment = std::remove_pointer_t<decltype(type)>;
+        constexpr int n = 4;
+        if (fits<float>(n, work.count, work.weights, work.gradient) &&
+            fits<Moment>(n, work.count, work.momentum) && fits<bf16>(n, work.count, work.copy))
+            run<256>(queue, teams, SgdUpdate<Moment, n>{work});
+        else
+            run<256>(queue, teams, SgdUpdate<Moment, 1>{work});
     });
 }
 

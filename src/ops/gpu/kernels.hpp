@@ -212,6 +212,59 @@ struct Lion {
 };
 void lion(const Queue& queue, const Lion& work);
 
+struct Sgd {
+    float* weights;
+    NumberType moment_type;
+    void* momentum;  // may be null: then momentum_keeps is 0
+    const float* gradient;
+    void* copy;  // bf16, or null
+    int64_t count;
+    int64_t first_place;
+    uint32_t step;
+    float gradient_scale;
+    float decay;  // times the weight, added to the gradient
+    float momentum_keeps, momentum_takes;
+    bool nesterov;
+    float step_size;
+};
+void sgd(const Queue& queue, const Sgd& work);
+
+// A moment in 8 bits (ops/coded_moments.hpp).
+struct CodedMoment {
+    uint8_t* codes;
+    float* maxima;
+    const float* values;
+};
+struct CodedAdamW {
+    float* weights;
+    CodedMoment first;
+    CodedMoment second;
+    const float* gradient;
+    void* copy;  // bf16, or null
+    int64_t blocks;
+    float gradient_scale;
+    float decay;
+    float first_keeps, first_takes;
+    float second_keeps, second_takes;
+    float step_size;
+    float root_scale;
+    float epsilon;
+};
+void coded_adamw(const Queue& queue, const CodedAdamW& work);
+struct CodedLion {
+    float* weights;
+    CodedMoment moment;
+    const float* gradient;
+    void* copy;  // bf16, or null
+    int64_t blocks;
+    float gradient_scale;
+    float decay;
+    float direction_keeps, direction_takes;
+    float moment_keeps, moment_takes;
+    float step_size;
+};
+void coded_lion(const Queue& queue, const CodedLion& work);
+
 // Weights from four bits (ops/nf4.hpp).
 struct DequantizeNf4 {
     NumberType type;
