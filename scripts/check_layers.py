@@ -24,7 +24,7 @@ MAY_USE = {
     "model": {"base", "config", "comm", "mesh", "ops", "attention", "offload", "shard"},
     "text": {"base"},
     "data": {"base", "text", "config", "comm"},
-    "optim": {"base", "config", "ops", "offload", "shard"},
+    "optim": {"base", "config", "comm", "ops", "offload", "shard"},
     "checkpoint": {"base", "comm", "offload", "shard", "data", "optim"},
     "report": {"base", "text", "checkpoint"},
     "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data", "optim",

@@ -184,34 +184,29 @@ std::string to_text(const std::vector<int64_t>& shape) {
 
 namespace {
 
-// Fails unless the checkpoint's group has exactly one dataset for every tensor of the units, in its
-// shape.
+// The shapes of the datasets that a group has to have, by name.
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+// Fails unless the checkpoint's group has exactly these datasets. `whose` says what has others.
 std::optional<Failure> check_group(const Checkpoint& checkpoint, const std::string& group,
-                                   const std::vector<shard::FlatUnit>& units) {
+                                   const Shapes& shapes, const std::string& whose) {
     const auto file = (checkpoint.folder / state_name).string();
-    std::set<std::string> known;
-    for (const shard::FlatUnit& unit : units)
-        for (const shard::PlacedTensor& tensor : trained_tensors(unit)) {
-            const std::string name = group + tensor.spec.name;
-            known.insert(name);
-            const auto found = checkpoint.state.datasets.find(name);
-            if (found == checkpoint.state.datasets.end())
-                return Failure{
-                    ExitCode::bad_data,
-                    format_text("{}: has no dataset {}: it is not of this model", file, name)};
-            if (found->second.shape != tensor.spec.shape)
-                return Failure{ExitCode::bad_data,
-                               format_text("{}: {} has the shape {}, and the model asks for {}: it "
-                                           "is not of this model",
-                                           file, name, to_text(found->second.shape),
-                                           to_text(tensor.spec.shape))};
-        }
-    for (const auto& [name, placed] : checkpoint.state.datasets)
-        if (name.starts_with(group) && !known.contains(name))
+    for (const auto& [name, shape] : shapes) {
+        const auto found = checkpoint.state.datasets.find(name);
+        if (found == checkpoint.state.datasets.end())
             return Failure{ExitCode::bad_data,
-                           format_text("{}: has the dataset {}, and the model has no such weight: "
-                                       "it is not of this model",
-                                       file, name)};
+                           format_text("{}: has no dataset {}: {}", file, name, whose)};
+        if (found->second.shape != shape)
+            return Failure{ExitCode::bad_data,
+                           format_text("{}: {} has the shape {}, and the run asks for {}: {}", file,
+                                       name, to_text(found->second.shape), to_text(shape), whose)};
+    }
+    for (const auto& [name, placed] : checkpoint.state.datasets)
+        if (name.starts_with(group) && !shapes.contains(name))
+            return Failure{
+                ExitCode::bad_data,
+                format_text("{}: has the dataset {}, and the run has no place for it: {}", file,
+                            name, whose)};
     return std::nullopt;
 }
 
@@ -219,7 +214,11 @@ std::optional<Failure> check_group(const Checkpoint& checkpoint, const std::stri
 
 std::optional<Failure> check_fit(const Checkpoint& checkpoint,
                                  const std::vector<shard::FlatUnit>& units) {
-    return check_group(checkpoint, weights_group, units);
+    Shapes shapes;
+    for (const shard::FlatUnit& unit : units)
+        for (const shard::PlacedTensor& tensor : trained_tensors(unit))
+            shapes[weights_group + tensor.spec.name] = tensor.spec.shape;
+    return check_group(checkpoint, weights_group, shapes, "it is not of this model");
 }
 
 std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWeights& frozen,
@@ -236,25 +235,29 @@ std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWei
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             const std::string& name = tensor.spec.name;
             const bool was_frozen = frozen.tensors.contains(name);
-            if (unit.role() == shard::Role::trained && was_frozen)
-                return refuse(name, "frozen", "trained");
-            if (unit.role() == shard::Role::frozen && !was_frozen)
-                return refuse(name, "trained", "frozen");
+            if (unit.is_trained() && was_frozen) return refuse(name, "frozen", "trained");
+            if (!unit.is_trained() && !was_frozen) return refuse(name, "trained", "frozen");
         }
     return std::nullopt;
 }
 
 std::optional<Failure> check_states(const Checkpoint& checkpoint,
                                     const std::vector<shard::FlatUnit>& units,
-                                    const std::vector<std::string>& state_names) {
-    if (contents_of(checkpoint) == Contents::weights)
+                                    const optim::UpdateGroups& groups) {
+    Shapes shapes;
+    for (const shard::FlatUnit& unit : units)
+        for (const shard::PlacedTensor& tensor : trained_tensors(unit))
+            for (const optim::StateSpec& state : groups.states_of(unit.placement().updater))
+                shapes[group_of_state(state.name) + tensor.spec.name] =
+                    shape_of_state(tensor.spec.shape, state.weights);
+    if (!shapes.empty() && contents_of(checkpoint) == Contents::weights)
         return Failure{ExitCode::bad_data,
                        format_text("{}: was made with save_only_model, and no run can go on from "
                                    "it; `trainer export` makes a model of it",
                                    (checkpoint.folder / state_name).string())};
-    for (const std::string& name : state_names)
-        if (auto failure = check_group(checkpoint, group_of_state(name), units)) return failure;
-    return std::nullopt;
+    return check_group(checkpoint, optimizer_group, shapes,
+                       "it has the states of another optimizer; give optim and lr_groups as they "
+                       "were, or begin another run with this checkpoint as model_name_or_path");
 }
 
 Contents contents_of(const Checkpoint& checkpoint) {

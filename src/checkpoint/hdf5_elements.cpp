@@ -8,6 +8,7 @@
 namespace ringshard::checkpoint::hdf5 {
 
 TypeId type_of(ElementType type) {
+    if (type == ElementType::u8) return {H5Tcopy(H5T_STD_U8LE), "make a type"};
     TypeId id(H5Tcopy(H5T_IEEE_F32LE), "make a type");
     if (type == ElementType::fp32) return id;
     // The sign is bit 15; the exponent has eight bits from bit 7, the mantissa seven from bit 0.

@@ -40,6 +40,7 @@ std::string Hash::digits() const {
 }
 
 bool are_finite(std::span<const std::byte> bytes, ElementType type) {
+    if (type == ElementType::u8) return true;  // every code stands for a number
     if (type == ElementType::bf16)
         return all_finite(std::span(reinterpret_cast<const uint16_t*>(bytes.data()),
                                     bytes.size() / sizeof(uint16_t)));

@@ -82,8 +82,8 @@ void copy_into(const at::Tensor& memory, const CopyPlan& plan, std::vector<OwnPi
         copy_numbers(memory.narrow(0, run.at, bytes).view(numbers.scalar_type()), numbers);
     }
     for (size_t i = 0; i < pieces.size(); ++i) {
-        const auto type = pieces[i].type == ElementType::bf16 ? at::kBFloat16 : at::kFloat;
-        pieces[i].copy = memory.narrow(0, plan.places[i], pieces[i].bytes()).view(type);
+        pieces[i].copy =
+            memory.narrow(0, plan.places[i], pieces[i].bytes()).view(pieces[i].shards->type());
     }
 }
 

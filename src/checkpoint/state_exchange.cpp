@@ -17,31 +17,60 @@ using nlohmann::json;
 
 namespace {
 
-// All shards of one kind, which form one group of the file.
+// All shards of one kind, which lie in one group of the file.
 struct Kind {
     std::string group;
+    const shard::Shelf* shelf;
+    const shard::Chunks* chunks;
     shard::FlatStore* shards;
+    int64_t weights = 1;  // of one number
 
     ElementType type() const {
+        if (shards->type() == at::kByte) return ElementType::u8;
         return shards->type() == at::kBFloat16 ? ElementType::bf16 : ElementType::fp32;
     }
+    // The pieces of a range of weights, in numbers. The ranges of two ranks may meet within the
+    // weights of a number: it belongs to the rank with the last of them.
+    std::vector<shard::TensorPiece> pieces(const shard::FlatUnit& unit,
+                                           const shard::Range& range) const {
+        const shard::Range whole{range.begin / weights * weights, range.end / weights * weights};
+        std::vector<shard::TensorPiece> pieces = unit.pieces(whole);
+        for (shard::TensorPiece& piece : pieces)
+            piece = {piece.tensor, piece.first / weights, piece.in_range / weights,
+                     piece.size / weights};
+        return pieces;
+    }
 };
+
 std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::Optimizer* optimizer) {
-    std::vector<Kind> kinds{{weights_group, &zero.weight_shards()}};
+    std::vector<Kind> kinds;
+    for (const shard::Shelf& shelf : zero.shelves())
+        if (shelf.placement.is_trained)
+            kinds.push_back({weights_group, &shelf, &shelf.chunks, &shelf.exact()});
     if (optimizer == nullptr) return kinds;
-    for (const optim::State& state : optimizer->states())
-        kinds.push_back({group_of_state(state.name), state.numbers.get()});
+    for (const auto& updater : optimizer->updaters())
+        for (const auto& [spec, chunks, numbers] : updater->states())
+            kinds.push_back({group_of_state(spec.name), &updater->shelf(), chunks.get(),
+                             numbers.get(), spec.weights});
     return kinds;
 }
 
 at::ScalarType scalar_type_of(ElementType type) {
+    if (type == ElementType::u8) return at::kByte;
     return type == ElementType::bf16 ? at::kBFloat16 : at::kFloat;
 }
 
 }  // namespace
 
+std::vector<int64_t> shape_of_state(const std::vector<int64_t>& shape, int64_t weights) {
+    if (weights == 1) return shape;
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    return {count / weights};
+}
+
 std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit) {
-    if (unit.role() == shard::Role::frozen) return {};
+    if (!unit.is_trained()) return {};
     return unit.tensors();
 }
 
@@ -49,11 +78,14 @@ std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Opti
                                       Contents contents) {
     std::vector<DatasetSpec> datasets;
     for (const Kind& kind : kinds_of(zero, contents == Contents::everything ? &optimizer : nullptr))
-        for (const shard::FlatUnit& unit : zero.units())
-            for (const shard::PlacedTensor& tensor : trained_tensors(unit))
+        for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+            if (&zero.shelf_of(unit) != kind.shelf) continue;
+            for (const shard::PlacedTensor& tensor : zero.units()[unit].tensors())
                 if (!tensor.begins_before)
-                    datasets.push_back(
-                        {kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
+                    datasets.push_back({kind.group + tensor.spec.name,
+                                        shape_of_state(tensor.spec.shape, kind.weights),
+                                        kind.type()});
+        }
     return datasets;
 }
 
@@ -74,17 +106,17 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer
                                  Contents contents) {
     std::vector<OwnPiece> pieces;
     for (const Kind& kind : kinds_of(zero, contents == Contents::everything ? &optimizer : nullptr))
-        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-            const auto& [unit, range] = zero.chunks()[chunk];
+        for (size_t chunk = 0; chunk < kind.chunks->size(); ++chunk) {
+            const auto& [unit, range] = kind.shelf->chunks[chunk];
             const shard::Range mine = intersect(zero.exclusive_range(unit), range);
-            if (mine.size() == 0) continue;
-            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine))
+            const int64_t before = mine.begin / kind.weights - range.begin / kind.weights;
+            for (const shard::TensorPiece& piece : kind.pieces(zero.units()[unit], mine))
                 add(pieces, {kind.group + piece.tensor->spec.name,
                              piece.first,
                              piece.size,
                              kind.type(),
                              kind.shards,
-                             {{chunk, mine.begin - range.begin + piece.in_range, piece.size}}});
+                             {{chunk, before + piece.in_range, piece.size}}});
         }
     return pieces;
 }
@@ -191,12 +223,12 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
                                    std::optional<size_t> adapter) {
     ElementReader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
-        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-            const auto& [unit, range] = zero.chunks()[chunk];
+        for (size_t chunk = 0; chunk < kind.chunks->size(); ++chunk) {
+            const auto& [unit, range] = kind.shelf->chunks[chunk];
             // Files do not hold the padding of a unit: it stays unchanged.
             const at::Tensor flat = kind.shards->load(chunk, shard::Access::read);
-            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
-                if (adapter && piece.tensor->adapter != *adapter) continue;
+            for (const shard::TensorPiece& piece : kind.pieces(zero.units()[unit], range)) {
+                if (adapter && piece.tensor->variant != *adapter) continue;
                 const std::string dataset = kind.group + piece.tensor->spec.name;
                 const int64_t there = num_elements(checkpoint.state.datasets.at(dataset));
                 const int64_t count = std::clamp<int64_t>(there - piece.first, 0, piece.size);

@@ -170,16 +170,18 @@ void read_dataset(const FileId& file, const std::string& name, StateFile& found)
         return;
     }
     const TypeId type(H5Dget_type(dataset), "read a type");
-    const bool is_bf16 = H5Tequal(type, type_of(ElementType::bf16)) > 0;
-    if (!is_bf16 && H5Tequal(type, type_of(ElementType::fp32)) <= 0)
+    constexpr std::array known{ElementType::fp32, ElementType::bf16, ElementType::u8};
+    const auto* const found_type = std::ranges::find_if(
+        known, [&](ElementType one) { return H5Tequal(type, type_of(one)) > 0; });
+    if (found_type == known.end())
         throw Error(ExitCode::bad_data,
-                    format_text("{} holds neither fp32 nor bf16 numbers", name));
+                    format_text("{} holds neither fp32, bf16 nor 8-bit numbers", name));
     const PropertiesId properties(H5Dget_create_plist(dataset), "read properties");
     const bool is_virtual = H5Pget_layout(properties) == H5D_VIRTUAL;
     const haddr_t offset = is_virtual ? HADDR_UNDEF : H5Dget_offset(dataset);
     if (!is_virtual && offset == HADDR_UNDEF)
         throw Error(ExitCode::bad_data, format_text("{} is not contiguous", name));
-    found.datasets[name] = {shape_of(dataset), is_bf16 ? ElementType::bf16 : ElementType::fp32,
+    found.datasets[name] = {shape_of(dataset), *found_type,
                             is_virtual ? StateFile::elsewhere : static_cast<int64_t>(offset)};
 }
 

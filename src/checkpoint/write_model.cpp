@@ -21,7 +21,7 @@ std::vector<FrozenPart> frozen_parts(const shard::Zero& zero) {
             for (const shard::TensorPiece& piece :
                  zero.units()[unit].pieces(intersect(zero.exclusive_range(unit), range)))
                 parts.push_back({piece.tensor->spec.name, piece.first, piece.size,
-                                 zero.units()[unit].is_wide()});
+                                 zero.units()[unit].placement().codec == shard::Codec::fp32});
     return parts;
 }
 

@@ -139,11 +139,16 @@ struct EnumNames<Schedule> {
 };
 template <>
 struct EnumNames<Optimizer> {
-    static constexpr NameTable<Optimizer, 5> table{{{"adamw_torch_fused", Optimizer::adamw},
-                                                    {"adamw_torch", Optimizer::adamw},
-                                                    {"adamw", Optimizer::adamw},
-                                                    {"lion_32bit", Optimizer::lion},
-                                                    {"lion", Optimizer::lion}}};
+    static constexpr NameTable<Optimizer, 10> table{{{"adamw_torch_fused", Optimizer::adamw},
+                                                     {"adamw_torch", Optimizer::adamw},
+                                                     {"adamw", Optimizer::adamw},
+                                                     {"adamw_8bit", Optimizer::adamw_8bit},
+                                                     {"adamw_bnb_8bit", Optimizer::adamw_8bit},
+                                                     {"lion_32bit", Optimizer::lion},
+                                                     {"lion", Optimizer::lion},
+                                                     {"lion_8bit", Optimizer::lion_8bit},
+                                                     {"muon", Optimizer::muon},
+                                                     {"sgd", Optimizer::sgd}}};
 };
 template <>
 struct EnumNames<Interval> {

@@ -9,6 +9,7 @@
 #include "ringshard/config/env_setting.hpp"
 #include "ringshard/config/evaluation_sets.hpp"
 #include "ringshard/config/loss_scale.hpp"
+#include "ringshard/config/optimizer_settings.hpp"
 #include "ringshard/config/schedule_settings.hpp"
 #include "rule_report.hpp"
 
@@ -107,6 +108,22 @@ public:
         const auto schedule = read_schedule_settings(settings_.values.training);
         if (!schedule)
             complain({"lr_scheduler_type", "lr_scheduler_kwargs"}, schedule.failure().message);
+    }
+
+    void check_optimizer() {
+        const TrainingSettings& training = settings_.values.training;
+        if (const auto arguments = read_optim_args(training, training.optim); !arguments)
+            complain({"optim", "optim_args"}, arguments.failure().message);
+        const auto rules = read_lr_groups(training);
+        if (!rules) return complain({"lr_groups"}, rules.failure().message);
+        const bool has_muon = training.optim == Optimizer::muon ||
+                              std::ranges::any_of(rules.value(), [](const UpdateRule& rule) {
+                                  return rule.optim == Optimizer::muon;
+                              });
+        if (has_muon && training.optimizer_state_dtype == NumberType::bf16)
+            complain({training.optim == Optimizer::muon ? "optim" : "lr_groups",
+                      "optimizer_state_dtype"},
+                     "Muon averages gradients in fp32; set optimizer_state_dtype fp32");
     }
 
     void check_env() {
@@ -418,6 +435,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_learning();
     checker.check_agent_template();
     checker.check_schedule();
+    checker.check_optimizer();
     checker.check_env();
     checker.check_model();
     checker.check_trackers();

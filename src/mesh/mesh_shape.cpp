@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "ringshard/base/text.hpp"
@@ -16,11 +17,13 @@ using config::ParallelSettings;
 using config::Settings;
 
 std::string to_text(const MeshShape& shape) {
-    return format_text("{}x{}x{}x{}", shape.replicate, shape.shard, shape.ring, shape.ulysses);
+    std::vector<std::string> sizes;
+    for (const Axis& axis : axes) sizes.push_back(concat(shape.*axis.size));
+    return join(sizes, "x");
 }
 
-std::vector<int64_t> expert_sizes(const MeshShape& shape, int64_t num_experts) {
-    const int64_t both = std::gcd(shape.zero(), num_experts);
+std::vector<int64_t> section_sizes(const MeshShape& shape, int64_t whole) {
+    const int64_t both = std::gcd(shape.zero(), whole);
     std::vector<int64_t> sizes;
     for (int64_t size = 1; size <= both; ++size)
         if (both % size == 0) sizes.push_back(size);
@@ -30,18 +33,17 @@ std::vector<int64_t> expert_sizes(const MeshShape& shape, int64_t num_experts) {
 Coordinates coordinates_of(int64_t rank, const MeshShape& shape) {
     RINGSHARD_CHECK(rank >= 0 && rank < shape.world(), "rank {} of {}", rank, to_text(shape));
     Coordinates at;
-    at.ulysses = rank % shape.ulysses;
-    rank /= shape.ulysses;
-    at.ring = rank % shape.ring;
-    rank /= shape.ring;
-    at.shard = rank % shape.shard;
-    at.replicate = rank / shape.shard;
+    for (const Axis& axis : std::views::reverse(axes)) {
+        at.*axis.place = rank % (shape.*axis.size);
+        rank /= shape.*axis.size;
+    }
     return at;
 }
 
 int64_t rank_of(const Coordinates& at, const MeshShape& shape) {
-    return ((at.replicate * shape.shard + at.shard) * shape.ring + at.ring) * shape.ulysses +
-           at.ulysses;
+    int64_t rank = 0;
+    for (const Axis& axis : axes) rank = rank * (shape.*axis.size) + (at.*axis.place);
+    return rank;
 }
 
 namespace {
@@ -105,8 +107,8 @@ RequestedSizes requested_sizes(const Settings& settings, int64_t world, int64_t 
 std::optional<MeshShape> complete_shape(const RequestedSizes& requested, int64_t world) {
     MeshShape shape = requested.shape;
     int64_t rest = world;
-    for (const int64_t wanted : {shape.replicate, shape.shard, shape.ring, shape.ulysses}) {
-        const int64_t size = std::max<int64_t>(1, wanted);
+    for (const Axis& axis : axes) {
+        const int64_t size = std::max<int64_t>(1, shape.*axis.size);
         if (rest % size != 0) return std::nullopt;
         rest /= size;
     }
@@ -126,6 +128,16 @@ std::string said(const Settings& settings, const std::string& name, int64_t size
                      : format_text("{} = {} [{}]", name, size, settings.origin_of(name).place);
 }
 
+// How many of the requested sizes another shape changes.
+int changes_of(const RequestedSizes& requested, const MeshShape& shape) {
+    int changes = 0;
+    for (const Axis& axis : axes) {
+        const int64_t wanted = requested.shape.*axis.size;
+        if (wanted != 0 && wanted != shape.*axis.size) ++changes;
+    }
+    return changes;
+}
+
 // Every mesh shape that changes as few of the requested sizes as possible.
 std::vector<std::string> shapes_that_work(const RequestedSizes& requested, int64_t world) {
     struct Candidate {
@@ -133,25 +145,15 @@ std::vector<std::string> shapes_that_work(const RequestedSizes& requested, int64
         MeshShape shape;
     };
     std::vector<Candidate> candidates;
-    for (int64_t ring = 1; ring <= world; ++ring) {
-        for (int64_t ulysses = 1; ring * ulysses <= world; ++ulysses) {
+    for (int64_t ring = 1; ring <= world; ++ring)
+        for (int64_t ulysses = 1; ring * ulysses <= world; ++ulysses)
             for (int64_t replicate = 1; replicate * ring * ulysses <= world; ++replicate) {
                 if (world % (replicate * ring * ulysses) != 0) continue;
                 const MeshShape shape{replicate, world / (replicate * ring * ulysses), ring,
                                       ulysses};
-                const auto differs = [](int64_t wanted, int64_t size) {
-                    return wanted != 0 && wanted != size ? 1 : 0;
-                };
-                const int changes = differs(requested.shape.replicate, shape.replicate) +
-                                    differs(requested.shape.shard, shape.shard) +
-                                    differs(requested.shape.ring, ring) +
-                                    differs(requested.shape.ulysses, ulysses);
-                candidates.push_back({changes, shape});
+                candidates.push_back({changes_of(requested, shape), shape});
             }
-        }
-    }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.changes < b.changes; });
+    std::ranges::stable_sort(candidates, {}, &Candidate::changes);
     std::vector<std::string> shapes;
     for (const Candidate& candidate : candidates)
         if (shapes.size() < 12 && candidate.changes == candidates.front().changes)
@@ -175,17 +177,17 @@ std::optional<Failure> check_batch(const Settings& settings, const MeshShape& sh
                     shape.data())};
 }
 
-// The ranks that share experts hold one copy of the model together.
-std::optional<Failure> check_experts(const Settings& settings, const MeshShape& shape) {
-    if (shape.zero() % shape.experts == 0) return std::nullopt;
+// The ranks that hold sections hold one copy of the model together.
+std::optional<Failure> check_sections(const Settings& settings, const MeshShape& shape) {
+    if (shape.zero() % shape.sections == 0) return std::nullopt;
     std::vector<std::string> sizes;
-    for (const int64_t size : expert_sizes(shape, shape.zero())) sizes.push_back(concat(size));
+    for (const int64_t size : section_sizes(shape, shape.zero())) sizes.push_back(concat(size));
     return Failure{
         ExitCode::settings,
         format_text(
             "ep_size = {} [{}]: the ranks that share experts divide dp_shard_size x cp_size x "
             "sp_size = {}; sizes that work: {}{}",
-            shape.experts, settings.origin_of("ep_size").place, shape.zero(), join(sizes, ", "),
+            shape.sections, settings.origin_of("ep_size").place, shape.zero(), join(sizes, ", "),
             shape.zero() == 1 && shape.world() > 1
                 ? "; with --profile zero1, zero2, zero3 or fsdp2 they may be any part of the ranks"
                 : "")};
@@ -202,20 +204,21 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
                         settings.origin_of("distributed_type").place, world)};
     const RequestedSizes requested = requested_sizes(settings, world, num_hosts);
     if (auto shape = complete_shape(requested, world)) {
-        shape->experts = settings.values.parallel.ep_size;
+        shape->sections = settings.values.parallel.ep_size;
         if (const auto failure = check_batch(settings, *shape)) return *failure;
-        if (const auto failure = check_experts(settings, *shape)) return *failure;
+        if (const auto failure = check_sections(settings, *shape)) return *failure;
         return *shape;
     }
-    return Failure{
-        ExitCode::settings,
-        format_text("a world of {} ranks is not dp_replicate_size x dp_shard_size x cp_size x "
-                    "sp_size with {}, {}, {}, {}; sizes that work: {}",
-                    world, said(settings, "dp_replicate_size", requested.shape.replicate),
-                    said(settings, "dp_shard_size", requested.shape.shard),
-                    said(settings, "cp_size", requested.shape.ring),
-                    said(settings, "sp_size", requested.shape.ulysses),
-                    join(shapes_that_work(requested, world), ", "))};
+    std::vector<std::string> names;
+    std::vector<std::string> sizes;
+    for (const Axis& axis : axes) {
+        names.emplace_back(axis.setting);
+        sizes.push_back(said(settings, axis.setting, requested.shape.*axis.size));
+    }
+    return Failure{ExitCode::settings,
+                   format_text("a world of {} ranks is not {} with {}; sizes that work: {}", world,
+                               join(names, " x "), join(sizes, ", "),
+                               join(shapes_that_work(requested, world), ", "))};
 }
 
 }  // namespace ringshard::mesh

@@ -37,7 +37,7 @@ std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const ModelSpec& s
     std::map<std::string, std::vector<int64_t>> shapes;
     for (const shard::UnitLayout& module : ModelParts(spec).modules)
         for (const shard::ParameterGroup& group : module.groups())
-            if (group.role == shard::Role::trained)
+            if (group.placement.is_trained)
                 for (const shard::TensorSpec& tensor : group.tensors)
                     shapes[tensor.name] = tensor.shape;
     return shapes;

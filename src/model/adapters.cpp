@@ -368,7 +368,7 @@ bool has_dropout(const ModelSpec& spec) {
 
 bool has_adapters(const std::vector<shard::FlatUnit>& units) {
     return std::ranges::any_of(units, [](const shard::FlatUnit& unit) {
-        return std::ranges::any_of(unit.tensors(), &shard::PlacedTensor::is_adapter);
+        return std::ranges::any_of(unit.tensors(), &shard::PlacedTensor::is_made_by_run);
     });
 }
 
@@ -376,7 +376,7 @@ std::set<std::string> adapter_tensors(const ModelSpec& spec) {
     std::set<std::string> names;
     for (const shard::UnitLayout& module : ModelParts(spec).modules)
         for (const shard::ParameterGroup& group : module.groups())
-            if (group.is_adapter)
+            if (group.is_made_by_run)
                 for (const shard::TensorSpec& tensor : group.tensors) names.insert(tensor.name);
     return names;
 }

@@ -108,12 +108,13 @@ public:
             std::optional<File> output;
             if (has_written_heads)
                 if (auto failure = open(file, output)) return failure;
-            for (const shard::Zero::Weights& weights : zero.all_weights()) {
-                const bool is_frozen = &weights.chunks != &zero.chunks();
-                if (auto failure = write_slots(zero, weights, is_frozen ? read_again : shards, file,
-                                               form, output, written))
+            for (const shard::Zero::Weights& weights : zero.trained_weights())
+                if (auto failure = write_slots(zero, weights, shards, file, form, output, written))
                     return failure;
-            }
+            for (const shard::Zero::Weights& weights : zero.frozen_weights())
+                if (auto failure =
+                        write_slots(zero, weights, read_again, file, form, output, written))
+                    return failure;
             if (output)
                 if (auto failure = output->flush()) return failure;
         }

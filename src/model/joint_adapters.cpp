@@ -68,7 +68,7 @@ std::set<std::string> all_weights(const ModelSpec& spec) {
     std::set<std::string> names;
     for (const shard::UnitLayout& module : ModelParts(spec).modules)
         for (const shard::ParameterGroup& group : module.groups())
-            if (!group.is_adapter)
+            if (!group.is_made_by_run)
                 for (const shard::TensorSpec& tensor : group.tensors) names.insert(tensor.name);
     return names;
 }

@@ -59,7 +59,7 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 void add_adapter_tensors(Tensors& tensors, const shard::FlatUnit& unit, const at::Tensor& flat) {
     for (const shard::PlacedTensor& tensor : unit.tensors())
-        if (tensor.is_adapter)
+        if (tensor.is_made_by_run)
             tensors[tensor.spec.name] =
                 flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
 }

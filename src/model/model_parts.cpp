@@ -18,15 +18,16 @@ namespace {
 
 // A parameter of one of several adapters in place of the model's, by joint_name()'s rule.
 shard::ParameterGroup own_group(const ModelSpec& spec, size_t number, const std::string& module,
-                                const char* kind, std::vector<int64_t> shape) {
+                                const char* kind, std::vector<int64_t> shape, shard::Stand stand) {
     const std::string& adapter = spec.blocks.front().joint.at(number).name;
     const bool is_bias = shape.size() == 1;
     return {.tensors = {{is_bias ? format_text("{}.{}.{}", module, kind, adapter)
                                  : format_text("{}.{}.{}", module, adapter, kind),
                          std::move(shape)}},
-            .is_adapter = true,
-            .is_bias = is_bias,
-            .adapter = number};
+            .is_made_by_run = true,
+            .update = is_bias ? std::optional(shard::UpdateKind::at_own_rate) : std::nullopt,
+            .variant = number,
+            .stand = stand};
 }
 
 // `name`, `number`: of one of several adapters.
@@ -45,11 +46,12 @@ void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
         const OwnModules& own = spec.own_modules[number];
         HeadParameters& mine = own_heads.emplace_back(head);
         if (own.head)
-            mine.projection = unit.add(
-                own_group(spec, number, spec.names.head, "weight", {spec.vocabulary, spec.width}));
+            mine.projection =
+                unit.add(own_group(spec, number, spec.names.head, "weight",
+                                   {spec.vocabulary, spec.width}, shard::Stand::output));
         if (own.head && spec.has_head_bias)
-            mine.bias =
-                unit.add(own_group(spec, number, spec.names.head, "bias", {spec.vocabulary}));
+            mine.bias = unit.add(own_group(spec, number, spec.names.head, "bias", {spec.vocabulary},
+                                           shard::Stand::output));
         const JointAdapter& joint = spec.blocks.front().joint.at(number);
         if (own.head_adapter)
             mine.adapter = head_adapter(unit, spec, *own.head_adapter, joint.name, number);
@@ -65,13 +67,15 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
         return shard::ParameterGroup{{{name + ".weight", {spec.vocabulary, spec.width}}}};
     };
     shard::ParameterGroup of_table = matrix(spec.names.embedding);
-    of_table.begins_with_product = spec.tied;  // with the head's, before the rows of tokens
+    of_table.stand = shard::Stand::table;
+    of_table.is_overwritten = spec.tied;  // with the head's, before the rows of tokens
     table = embedding.add(std::move(of_table));
     for (size_t number = 0; number < spec.own_modules.size(); ++number)
-        own_tables.push_back(spec.own_modules[number].embedding
-                                 ? embedding.add(own_group(spec, number, spec.names.embedding,
-                                                           "weight", {spec.vocabulary, spec.width}))
-                                 : table);
+        own_tables.push_back(
+            spec.own_modules[number].embedding
+                ? embedding.add(own_group(spec, number, spec.names.embedding, "weight",
+                                          {spec.vocabulary, spec.width}, shard::Stand::table))
+                : table);
     if (spec.embedding_adapter)
         table_adapter.emplace(embedding, spec.names.embedding, spec.vocabulary, spec.width,
                               *spec.embedding_adapter);
@@ -104,20 +108,24 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
     if (!spec.tied) {
         shard::UnitLayout& unit = modules.emplace_back("head");
         shard::ParameterGroup projection = matrix(spec.names.head);
-        projection.begins_with_product = true;
+        projection.stand = shard::Stand::output;
+        projection.is_overwritten = true;
         add_head(unit, unit.add(std::move(projection)));
     }
-    for (shard::UnitLayout& module : modules) module.freeze(spec.frozen);
+    for (shard::UnitLayout& module : modules) {
+        module.freeze(spec.frozen);
+        module.set_rules(spec.update_rules);
+    }
     for (size_t block = 0; block < blocks.size(); ++block)
-        modules[ModuleIndex::block(block)].set_form(spec.frozen_form);
+        modules[ModuleIndex::block(block)].set_codec(spec.frozen_form);
 }
 
 size_t first_backward_block(const ModelParts& parts) {
     const auto is_trained = [](const shard::ParameterGroup& group) {
-        return group.role == shard::Role::trained;
+        return group.placement.is_trained;
     };
     const auto trains = [&](shard::ParameterId table) {
-        return parts.modules.front().role_of(table) == shard::Role::trained;
+        return parts.modules.front().is_trained(table);
     };
     if (parts.table_adapter || parts.table_rows) return 0;
     if (trains(parts.table) || std::ranges::any_of(parts.own_tables, trains)) return 0;
@@ -141,7 +149,7 @@ int64_t slices_of(const BlockSpec& block, const shard::UnitLayout& unit) {
     int64_t of_others = 0;
     for (const shard::ParameterGroup& group : unit.groups())
         for (const shard::TensorSpec& tensor : group.tensors)
-            (group.is_of_experts ? of_experts : of_others) += c10::multiply_integers(tensor.shape);
+            (group.is_divided ? of_experts : of_others) += c10::multiply_integers(tensor.shape);
     const int64_t largest = std::max(of_others, of_experts / most_slices);
     const int64_t count = experts->count;
     int64_t slices = 1;
@@ -152,9 +160,12 @@ int64_t slices_of(const BlockSpec& block, const shard::UnitLayout& unit) {
 }  // namespace
 
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
-                                        int64_t ranks_of_experts, bool experts_in_slices) {
+                                        int64_t ranks_of_experts, bool experts_in_slices,
+                                        const shard::ChooseUpdate& choose_update) {
     std::vector<shard::FlatUnit> units;
-    const ModelParts parts(spec);
+    ModelParts parts(spec);
+    if (choose_update)
+        for (shard::UnitLayout& module : parts.modules) module.choose_updates(choose_update);
     std::vector<int64_t> slices(parts.modules.size(), 1);
     for (size_t block = 0; experts_in_slices && block < spec.blocks.size(); ++block)
         slices[ModuleIndex::block(block)] =
@@ -176,12 +187,14 @@ int64_t most_slices_of_experts(const ModelSpec& spec) {
 }
 
 bool gathers_slices(const mesh::MeshShape& shape, const mesh::Cuts& cuts) {
-    return cuts.weights && !cuts.keeps_weights_after_forward && shape.experts == 1;
+    return cuts.weights && !cuts.keeps_weights_after_forward && shape.sections == 1;
 }
 
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, const mesh::MeshShape& shape,
-                                        const mesh::Cuts& cuts) {
-    return make_units(spec, shape.zero(), shape.experts, gathers_slices(shape, cuts));
+                                        const mesh::Cuts& cuts,
+                                        const shard::ChooseUpdate& choose_update) {
+    return make_units(spec, shape.zero(), shape.sections, gathers_slices(shape, cuts),
+                      choose_update);
 }
 
 }  // namespace ringshard::model

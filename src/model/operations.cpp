@@ -19,7 +19,7 @@ double product_with(const WeightShape& shape) {
 // forward pass has. A product without a weight counts both as of its inputs.
 Operations::OfProduct backward_of(const ProductUse& product, const shard::UnitLayout& module) {
     if (!product.weight) return {.of_inputs = 2 * product.operations + product.more_backward};
-    const bool is_trained = module.role_of(product.weight->weight) == shard::Role::trained;
+    const bool is_trained = module.is_trained(product.weight->weight);
     return {.of_inputs = product.operations, .of_weights = is_trained ? product.operations : 0};
 }
 

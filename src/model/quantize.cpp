@@ -10,14 +10,14 @@
 
 namespace ringshard::model {
 
-std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Form form) {
+std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form) {
     if (spec.num_experts() > 0)
         return Failure{ExitCode::settings,
                        "load_in_4bit: is not served for models with experts; leave it out"};
     const ModelParts parts(spec);
     for (size_t block = 0; block < parts.blocks.size(); ++block)
         for (const shard::ParameterGroup& group : parts.modules[ModuleIndex::block(block)].groups())
-            if (group.role == shard::Role::trained && !group.is_adapter &&
+            if (group.placement.is_trained && !group.is_made_by_run &&
                 group.tensors.front().shape.size() == 2)
                 return Failure{
                     ExitCode::settings,

@@ -266,8 +266,9 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
                  rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
                  router_aux_loss_coef, has_router_aux_loss, initializer_range, max_positions,
                  config_json, is_wrapped, text_config, is_stored_quantised, constants,
-                 ignores_further_blocks, frozen, frozen_form, reads_head_from_embedding,
-                 head_adapter, embedding_adapter, trained_rows, own_modules] = spec;
+                 ignores_further_blocks, frozen, update_rules, frozen_form,
+                 reads_head_from_embedding, head_adapter, embedding_adapter, trained_rows,
+                 own_modules] = spec;
     Fields fields;
     fields["architecture"] = architecture;
     fields["vocab_size"] = text(vocabulary);

@@ -90,7 +90,7 @@ void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
 // Returns true if some table of embeddings is trained.
 bool trains_table(const ModelParts& parts) {
     const auto trains = [&](shard::ParameterId table) {
-        return parts.modules.front().role_of(table) == shard::Role::trained;
+        return parts.modules.front().is_trained(table);
     };
     return parts.table_adapter || parts.table_rows || trains(parts.table) ||
            std::ranges::any_of(parts.own_tables, trains);
@@ -147,7 +147,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
                        : keep_activations_in_memory(num_blocks())),
       on_phase_(options.on_phase),
       routers_(std::make_unique<RouterSums>(spec_, mesh.world(), mesh.device())),
-      experts_(mesh.shape().experts > 1 ? &mesh.experts() : nullptr) {
+      experts_(mesh.shape().sections > 1 ? &mesh.sections() : nullptr) {
     check_plan(spec_, options.planned_device);
     check_latents(spec_, mesh);
     if (options.recorder != nullptr) {

@@ -36,7 +36,7 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
     std::set<std::string> adapters;
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors())
-            if (tensor.is_adapter)
+            if (tensor.is_made_by_run)
                 adapters.insert(form.joint ? own_name(tensor.spec.name, form.joint->name)
                                            : tensor.spec.name);
     const auto written_name = [&](const std::string& name) {
@@ -48,10 +48,10 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             const std::string& name = tensor.spec.name;
             if (tensor.begins_before) continue;
-            if (form.joint && tensor.adapter != form.joint->number) continue;
-            if (is_adapter ? unit.role() == shard::Role::trained : !tensor.is_adapter)
+            if (form.joint && tensor.variant != form.joint->number) continue;
+            if (is_adapter ? unit.is_trained() : !tensor.is_made_by_run)
                 entries.push_back({{written_name(name), form.type_of(unit),
-                                    form.initial != nullptr && tensor.is_adapter
+                                    form.initial != nullptr && tensor.is_made_by_run
                                         ? InitialAdapter::widened_shape(name, tensor.spec.shape)
                                         : tensor.spec.shape},
                                    name});

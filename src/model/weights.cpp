@@ -101,7 +101,7 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
                                         const std::vector<shard::FlatUnit>& units) {
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
-            if (tensor.is_adapter) continue;
+            if (tensor.is_made_by_run) continue;
             if (const auto packed = find_mxfp4(stored, tensor.spec.name)) {
                 if (auto failure = check_mxfp4(*packed, tensor.spec)) return failure;
                 continue;

@@ -1,19 +1,39 @@
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "ringshard/optim/optimizer.hpp"
 
-// The kinds of optimizers: each is a file with a function that makes it and the names of its
-// states. optimizer.cpp lists them.
+// The kinds of optimizers: each is a file with a function that describes it. kinds.cpp lists them.
 namespace ringshard::optim {
 
-std::unique_ptr<Optimizer> make_adamw(const shard::Zero& zero,
-                                      const config::TrainingSettings& settings,
-                                      offload::OffloadStore* offload_store);
-std::vector<std::string> adamw_state_names();
+struct OptimizerKind {
+    std::vector<StateSpec> states;  // fp32 ones lie in optimizer_state_dtype
+    std::unique_ptr<Updater> (*make)(const UpdaterContext& context);
+    // Which weights it updates; null: all. The optimizer `others` updates the rest.
+    bool (*takes)(const shard::ParameterGroup& group) = nullptr;
+    config::Optimizer others = config::Optimizer::adamw;
+    int64_t grain = shard::Placement::least_grain;  // weights that share a number of its states
+};
 
-std::unique_ptr<Optimizer> make_lion(const shard::Zero& zero,
-                                     const config::TrainingSettings& settings,
-                                     offload::OffloadStore* offload_store);
-std::vector<std::string> lion_state_names();
+OptimizerKind kind_of(config::Optimizer optimizer, const config::TrainingSettings& settings);
+
+OptimizerKind adamw_kind();
+OptimizerKind adamw_8bit_kind();
+OptimizerKind lion_kind();
+OptimizerKind lion_8bit_kind();
+OptimizerKind muon_kind();
+OptimizerKind sgd_kind(const config::TrainingSettings& settings);
+
+// Whether the moments of a group lie in 8 bits: its matrices are of whole blocks, large enough, and
+// no table, as bitsandbytes chooses.
+bool has_coded_moments(const shard::ParameterGroup& group);
+
+// Makes an updater of a class whose constructor takes the context.
+template <class Kind>
+std::unique_ptr<Updater> make_updater(const UpdaterContext& context) {
+    return std::make_unique<Kind>(context);
+}
 
 }  // namespace ringshard::optim

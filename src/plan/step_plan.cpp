@@ -151,7 +151,7 @@ private:
         bool wanted, const std::unique_ptr<offload::OffloadStore>& offload_store) {
         return wanted ? offload_store.get() : nullptr;
     }
-    int64_t num_adapters() const { return static_cast<int64_t>(stack_.zero.num_adapters()); }
+    int64_t num_adapters() const { return static_cast<int64_t>(stack_.zero.num_variants()); }
     int64_t adapters_at_a_time() const { return config_.adapter.at_a_time(num_adapters()); }
     // The micro-batches that follow one another, so that every adapter has rows in one of them.
     int64_t turns() const {
@@ -188,27 +188,26 @@ private:
     }
 
     // Weights that are this rank's alone: a checkpoint holds those that are trained.
-    int64_t own_weights(shard::Role role) const {
+    int64_t own_weights(bool are_trained) const {
         int64_t weights = 0;
         for (size_t unit = 0; unit < stack_.zero.num_units(); ++unit)
-            if (stack_.zero.units()[unit].role() == role)
+            if (stack_.zero.units()[unit].is_trained() == are_trained)
                 weights += stack_.zero.exclusive_range(unit).size();
         return weights;
     }
     // Masters and the optimizer's states.
     int64_t save_copy() const {
-        return own_weights(shard::Role::trained) *
-               (static_cast<int64_t>(sizeof(float)) + stack_.optimizer->bytes_per_weight());
+        return own_weights(true) * static_cast<int64_t>(sizeof(float)) +
+               stack_.optimizer->own_bytes(stack_.zero);
     }
     // The files that save_model_in_checkpoints adds: the model, or the adapters in fp32.
     int64_t written_model() const {
         if (!config_.checkpoint.save_model_in_checkpoints) return 0;
-        const int64_t trained = own_weights(shard::Role::trained);
+        const int64_t trained = own_weights(true);
         if (model::has_adapters(question_.spec))
             return trained * static_cast<int64_t>(sizeof(float));
         const auto type = model::written_type(config_.model.dtype, question_.spec.config_json);
-        return (trained + own_weights(shard::Role::frozen)) *
-               (type == model::StoredType::bf16 ? 2 : 4);
+        return (trained + own_weights(false)) * (type == model::StoredType::bf16 ? 2 : 4);
     }
 
     const config::Config& config_;

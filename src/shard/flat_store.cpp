@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ringshard/base/error.hpp"
+
 namespace ringshard::shard {
 
 Chunks::Chunks(const std::vector<Range>& shards, int64_t most) : shards_(shards) {
@@ -13,6 +15,19 @@ Chunks::Chunks(const std::vector<Range>& shards, int64_t most) : shards_(shards)
             chunks_.push_back({unit, {begin, std::min(begin + step, shard.end)}});
     }
     first_.push_back(chunks_.size());
+}
+
+Chunks Chunks::of_blocks(int64_t elements) const {
+    const auto blocks = [&](Range& range) {
+        RINGSHARD_CHECK(range.begin % elements == 0 && range.end % elements == 0,
+                        "elements {} to {} are not of blocks of {}", range.begin, range.end,
+                        elements);
+        range = {range.begin / elements, range.end / elements};
+    };
+    Chunks divided = *this;
+    for (Range& shard : divided.shards_) blocks(shard);
+    for (Chunk& chunk : divided.chunks_) blocks(chunk.range);
+    return divided;
 }
 
 namespace {

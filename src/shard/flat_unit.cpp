@@ -13,8 +13,6 @@ namespace ringshard::shard {
 
 namespace {
 
-constexpr int64_t alignment = 32;  // elements: 64 bytes of bf16
-
 int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
@@ -23,95 +21,115 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+constexpr UpdateKind update_kinds[] = {UpdateKind::decaying, UpdateKind::decaying_at_own_rate,
+                                       UpdateKind::at_own_rate};
+
 }  // namespace
 
+UpdateKind ParameterGroup::update_kind() const {
+    if (update) return *update;
+    return tensors.front().shape.size() > 1 ? UpdateKind::decaying : UpdateKind::at_own_rate;
+}
+
 FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
-                   UnitKind kind, size_t module)
-    : name_(std::move(name)), kind_(kind), module_(module) {
+                   const Placement& placement, size_t module)
+    : FlatUnit(std::move(name), groups, num_parts, placement, module, {}) {}
+
+FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
+                   const Placement& placement, size_t module, Slice slice)
+    : name_(std::move(name)), placement_(placement), slice_(slice), module_(module) {
     groups_.resize(groups.size());
-    begun_by_products_.resize(groups.size());
-    if (kind_.num_sections > 1)
-        place_experts(groups, num_parts);
-    else if (kind_.num_slices > 1)
+    overwritten_.resize(groups.size());
+    if (placement_.num_sections > 1)
+        place_sections(groups, num_parts);
+    else if (slice_.count > 1)
         place_slice(groups, num_parts);
     else
         place_all(groups, num_parts);
 }
 
 void FlatUnit::place_all(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
-    size_t num_adapters = 1;
+    size_t num_variants = 1;
+    size_t num_rules = 1;
     for (const ParameterGroup& group : groups)
-        if (kind_.role == Role::trained) num_adapters = std::max(num_adapters, group.adapter + 1);
-    for (size_t adapter = 0; adapter < num_adapters; ++adapter) {
-        place(groups, UpdateKind::decaying, adapter);
-        place(groups, UpdateKind::adapter_output, adapter);
-        place(groups, UpdateKind::rest, adapter);
-        size_ = round_up(size_, alignment * num_parts);
+        if (is_of_this_unit(group)) {
+            num_variants = std::max(num_variants, group.variant + 1);
+            num_rules = std::max(num_rules, group.rule + 1);
+        }
+    for (size_t variant = 0; variant < num_variants; ++variant) {
+        const int64_t begin = size_;
+        for (size_t rule = 0; rule < num_rules; ++rule)
+            for (const UpdateKind kind : update_kinds) place(groups, kind, rule, variant);
+        size_ = round_up(size_, placement_.grain * num_parts);
         update_ranges_.back().range.end = size_;
+        variants_.push_back({begin, size_});
     }
     place_in_four_bits(num_parts);
 }
 
-FlatUnit::UpdateKind FlatUnit::kind_of(const ParameterGroup& group) {
-    if (group.is_adapter_output) return UpdateKind::adapter_output;
-    const bool decays = group.decays || (group.tensors.front().shape.size() > 1 && !group.is_bias);
-    return decays ? UpdateKind::decaying : UpdateKind::rest;
+bool FlatUnit::is_of_this_unit(const ParameterGroup& group) const {
+    Placement placement = group.placement;
+    placement.num_sections = placement_.num_sections;
+    const bool is_divided = placement_.num_sections > 1 || slice_.count > 1;
+    return placement == placement_ && group.is_divided == is_divided;
 }
 
-bool FlatUnit::is_of_this_kind(const ParameterGroup& group) const {
-    return group.role == kind_.role && group.form == kind_.form &&
-           group.is_of_experts == kind_.is_of_experts();
-}
-
-void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t adapter) {
+void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t rule,
+                     size_t variant) {
     const int64_t begin = size_;
     for (size_t g = 0; g < groups.size(); ++g) {
         const std::vector<int64_t>& first = groups[g].tensors.front().shape;
-        if (!is_of_this_kind(groups[g]) || kind_of(groups[g]) != kind ||
-            groups[g].adapter != adapter)
+        if (!is_of_this_unit(groups[g]) || groups[g].update_kind() != kind ||
+            groups[g].rule != rule || groups[g].variant != variant)
             continue;
-        size_ = round_up(size_, alignment);
+        size_ = round_up(size_, placement_.grain);
         groups_[g] = {size_, first, tensors_.size(), groups[g].tensors.size()};
         groups_[g].shape[0] = 0;
-        begun_by_products_[g] = groups[g].begins_with_product;
+        overwritten_[g] = groups[g].is_overwritten;
         for (const TensorSpec& spec : groups[g].tensors) {
             groups_[g].shape[0] += spec.shape[0];
-            add_tensor(groups[g], spec, adapter);
+            add_tensor(groups[g], spec, variant);
         }
     }
-    update_ranges_.push_back({{begin, size_}, kind, adapter});
+    update_ranges_.push_back({{begin, size_}, kind, rule, variant});
 }
 
-void FlatUnit::add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t adapter) {
+void FlatUnit::add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t variant) {
     const int64_t size = num_elements(spec.shape);
-    tensors_.push_back({spec, group.initial, size_, size, group.is_adapter, adapter});
-    placements_.push_back({tensors_.size() - 1, 0, size_, size});
+    tensors_.push_back({spec, group.initial, size_, size, group.is_made_by_run, variant});
+    placed_parts_.push_back({tensors_.size() - 1, 0, size_, size});
     size_ += size;
 }
 
 // Every section is filled up by itself, so that its parts are equal too.
-void FlatUnit::place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
-    for (int64_t section = 0; section < kind_.num_sections; ++section) {
+void FlatUnit::place_sections(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
+    const int64_t count = placement_.num_sections;
+    for (int64_t section = 0; section < count; ++section) {
         const int64_t begin = size_;
-        for (size_t g = 0; g < groups.size(); ++g) {
-            if (!is_of_this_kind(groups[g])) continue;
-            size_ = round_up(size_, alignment);
-            place_part(g, groups[g], {section, kind_.num_sections, section == 0}, begin);
-        }
-        size_ = begin + round_up(size_ - begin, alignment * num_parts / kind_.num_sections);
+        place_parts(groups, {section, count, section == 0});
+        size_ = begin + round_up(size_ - begin, placement_.grain * num_parts / count);
+        update_ranges_.back().range.end = size_;
     }
-    all_decays();
+    variants_ = {{0, size_}};
 }
 
 void FlatUnit::place_slice(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
-    for (size_t g = 0; g < groups.size(); ++g) {
-        if (!is_of_this_kind(groups[g])) continue;
-        size_ = round_up(size_, alignment);
-        place_part(g, groups[g], {kind_.slice, kind_.num_slices, true}, 0);
-    }
-    size_ = round_up(size_, alignment * num_parts);
-    all_decays();
+    place_parts(groups, {slice_.number, slice_.count, true});
+    size_ = round_up(size_, placement_.grain * num_parts);
+    update_ranges_.back().range.end = size_;
+    variants_ = {{0, size_}};
     place_in_four_bits(num_parts);
+}
+
+// Sets the placements of the divided groups, each with an update range.
+void FlatUnit::place_parts(const std::vector<ParameterGroup>& groups, const Part& part) {
+    const int64_t begin = size_;
+    for (size_t g = 0; g < groups.size(); ++g) {
+        if (!is_of_this_unit(groups[g])) continue;
+        size_ = round_up(size_, placement_.grain);
+        place_part(g, groups[g], part, begin);
+        update_alike(groups[g].update_kind(), groups[g].rule);
+    }
 }
 
 void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& part, int64_t begin) {
@@ -119,10 +137,10 @@ void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& par
     const bool is_one = group.tensors.size() == 1;
     const int64_t whole = is_one ? first.shape.front() : std::ssize(group.tensors);
     const int64_t count = whole / part.count;
-    RINGSHARD_CHECK(count * part.count == whole && kind_of(group) == UpdateKind::decaying,
-                    "{}: {} is not of experts in {} equal parts", name_, first.name, part.count);
+    RINGSHARD_CHECK(count * part.count == whole && group.update_kind() == UpdateKind::decaying,
+                    "{}: {} cannot be divided into {} equal parts", name_, first.name, part.count);
     PlacedGroup& placed = groups_[g];
-    begun_by_products_[g] = group.begins_with_product;
+    overwritten_[g] = group.is_overwritten;
     if (is_one) {
         const int64_t size = num_elements(first.shape);
         if (part.is_first) {
@@ -132,9 +150,10 @@ void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& par
                                 .initial = group.initial,
                                 .offset = size_,
                                 .size = size,
+                                .is_made_by_run = group.is_made_by_run,
                                 .begins_before = part.number > 0});
         }
-        placements_.push_back(
+        placed_parts_.push_back(
             {placed.first_tensor, size / part.count * part.number, size_, size / part.count});
         size_ += size / part.count;
         return;
@@ -146,33 +165,38 @@ void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& par
         add_tensor(group, group.tensors[t], 0);
 }
 
+// Adds a range up to the end of the buffer, or prolongs the last one.
+void FlatUnit::update_alike(UpdateKind kind, size_t rule) {
+    if (update_ranges_.empty() || update_ranges_.back().kind != kind ||
+        update_ranges_.back().rule != rule) {
+        const int64_t begin = update_ranges_.empty() ? 0 : update_ranges_.back().range.end;
+        update_ranges_.push_back({{begin, begin}, kind, rule, 0});
+    }
+    update_ranges_.back().range.end = size_;
+}
+
 // The parts of the buffer begin with blocks, since the alignment is that of a block's codes.
 void FlatUnit::place_in_four_bits(int64_t num_parts) {
-    static_assert(alignment == ops::nf4_block_bytes);
-    if (kind_.form == Form::numbers || kind_.form == Form::wide) return;
+    static_assert(Placement::least_grain == ops::nf4_block_bytes);
+    if (!placement_.is_in_four_bits()) return;
     const auto scales =
-        kind_.form == Form::nf4 ? Nf4Layout::Scales::plain : Nf4Layout::Scales::nested;
+        placement_.codec == Codec::nf4 ? Nf4Layout::Scales::plain : Nf4Layout::Scales::nested;
     std::vector<int64_t> sizes;
     for (const PlacedTensor& tensor : tensors_) sizes.push_back(tensor.size);
     nf4_.emplace(scales, sizes);
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor)
-        placements_[tensor].offset = tensors_[tensor].offset =
+        placed_parts_[tensor].offset = tensors_[tensor].offset =
             nf4_->first_block(tensor) * ops::nf4_block;
-    size_ = round_up(nf4_->bytes(), alignment * num_parts);
-    all_decays();
-}
-
-void FlatUnit::all_decays() {
-    update_ranges_ = {{{0, size_}, UpdateKind::decaying, 0},
-                      {{size_, size_}, UpdateKind::adapter_output, 0},
-                      {{size_, size_}, UpdateKind::rest, 0}};
+    size_ = round_up(nf4_->bytes(), placement_.grain * num_parts);
+    update_ranges_ = {{{0, size_}, UpdateKind::decaying, 0, 0}};
+    variants_ = {{0, size_}};
 }
 
 std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
     const int64_t weights = nf4_ ? 2 : 1;  // of an element
     const Range of_weights{range.begin * weights, range.end * weights};
     std::vector<TensorPiece> pieces;
-    for (const auto& [tensor, first, offset, size] : placements_) {
+    for (const auto& [tensor, first, offset, size] : placed_parts_) {
         const Range part = intersect({offset, offset + size}, of_weights);
         if (part.size() > 0)
             pieces.push_back({&tensors_[tensor], first + part.begin - offset,
@@ -209,7 +233,7 @@ std::vector<Range> FlatUnit::begun_with_zeros() const {
         if (begin > end) ranges.push_back({end, begin});
     };
     for (size_t g = 0; g < groups_.size(); ++g) {  // groups that agree in this lie in their order
-        if (!begun_by_products_[g]) continue;
+        if (!overwritten_[g]) continue;
         add_until(groups_[g].offset);
         end = groups_[g].offset + num_elements(groups_[g].shape);
     }
@@ -254,65 +278,6 @@ std::vector<const void*> UnitTensors::addresses() const {
     for (const Part& part : parts_)
         addresses.push_back(part.flat.defined() ? part.flat.const_data_ptr() : nullptr);
     return addresses;
-}
-
-void UnitLayout::freeze(const std::set<std::string>& names) {
-    for (ParameterGroup& group : groups_) {
-        const auto frozen = std::ranges::count_if(
-            group.tensors, [&](const TensorSpec& tensor) { return names.contains(tensor.name); });
-        RINGSHARD_CHECK(frozen == 0 || frozen == std::ssize(group.tensors),
-                        "{}: a group of tensors is frozen in part: {}", module_name_,
-                        group.tensors.front().name);
-        if (frozen > 0) group.role = Role::frozen;
-    }
-}
-
-void UnitLayout::set_form(Form form) {
-    for (ParameterGroup& group : groups_)
-        if (group.role == Role::frozen && !group.is_adapter && !group.is_bias &&
-            group.tensors.front().shape.size() == 2)
-            group.form = form;
-}
-
-std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module, int64_t ranks_of_experts,
-                                         int64_t slices_of_experts) const {
-    RINGSHARD_CHECK(ranks_of_experts == 1 || slices_of_experts == 1,
-                    "{}: ranks share the experts, so they are in no slices", module_name_);
-    std::vector<ParameterGroup> groups = groups_;
-    if (ranks_of_experts == 1 && slices_of_experts == 1)
-        for (ParameterGroup& group : groups) group.is_of_experts = false;  // like the others
-    std::vector<FlatUnit> units;
-    const auto add = [&](const UnitKind& kind, const std::string& ending) {
-        const auto is_of_kind = [&](const ParameterGroup& group) {
-            return group.role == kind.role && group.form == kind.form &&
-                   group.is_of_experts == kind.is_of_experts();
-        };
-        if (std::ranges::any_of(groups, is_of_kind))
-            units.emplace_back(module_name_ + ending, groups, num_parts, kind, module);
-    };
-    add({Role::trained, Form::numbers}, "");
-    add({Role::trained, Form::wide}, " (trained in fp32)");
-    add({Role::frozen, Form::numbers}, " (frozen)");
-    add({Role::frozen, Form::wide}, " (in fp32)");
-    add({Role::frozen, Form::nf4}, " (in four bits)");
-    add({Role::frozen, Form::nested_nf4}, " (in four bits)");
-    if (ranks_of_experts > 1) {
-        add({Role::trained, Form::numbers, ranks_of_experts}, " (experts)");
-        add({Role::frozen, Form::numbers, ranks_of_experts}, " (frozen experts)");
-    }
-    for (int64_t slice = 0; slices_of_experts > 1 && slice < slices_of_experts; ++slice) {
-        const std::string name = format_text(" (slice {} of its experts)", slice);
-        add({Role::trained, Form::numbers, 1, slice, slices_of_experts}, name);
-        for (const Form form : {Form::numbers, Form::nf4, Form::nested_nf4})
-            add({Role::frozen, form, 1, slice, slices_of_experts}, name);
-    }
-    return units;
-}
-
-ParameterId UnitLayout::add(ParameterGroup group) {
-    for (TensorSpec& tensor : group.tensors) tensor.name.insert(0, prefix_);
-    groups_.push_back(std::move(group));
-    return {groups_.size() - 1};
 }
 
 }  // namespace ringshard::shard

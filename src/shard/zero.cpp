@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "ringshard/ops/flat.hpp"
@@ -43,11 +44,11 @@ int64_t chunk_of(const Zero::Offloading& offloading) {
 
 }  // namespace
 
-// Returns this rank's shards of the units of one store; those of other units are empty.
-std::vector<Range> Zero::cut_shards(Store store) const {
+// Returns this rank's shards of the units of one placement; those of other units are empty.
+std::vector<Range> Zero::cut_shards(const Placement& placement) const {
     std::vector<Range> shards;
     for (const FlatUnit& unit : units_) {
-        if (store_of(unit) != store)
+        if (unit.placement() != placement)
             shards.push_back({0, 0});
         else if (cuts_.optimizer)
             shards.push_back(part_of(unit.size(), part_number(unit),
@@ -59,7 +60,7 @@ std::vector<Range> Zero::cut_shards(Store store) const {
 }
 
 Range Zero::section_of(const FlatUnit& unit) const {
-    const int64_t section = unit.num_sections() > 1 ? mesh_.experts().rank() : 0;
+    const int64_t section = unit.num_sections() > 1 ? mesh_.sections().rank() : 0;
     return part_of(unit.size(), section, unit.num_sections());
 }
 
@@ -74,25 +75,37 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      chunks_(cut_shards(Store::trained), chunk_of(offloading)),
-      frozen_chunks_(cut_shards(Store::frozen), chunk_of(offloading)),
-      wide_chunks_(cut_shards(Store::wide), chunk_of(offloading)),
-      nf4_chunks_(cut_shards(Store::nf4), chunk_of(offloading)),
-      states_(units_.size()) {
-    make_weights(offloading);
-    make_gradients(offloading);
+      states_(units_.size()),
+      shelf_of_(units_.size()) {
+    make_shelves(offloading);
 }
 
-void Zero::make_weights(const Offloading& offloading) {
-    compute_ = make_compute_weights(chunks_, Store::trained, offloading);
-    if (frozen_chunks_.size() > 0)
-        frozen_ = make_compute_weights(frozen_chunks_, Store::frozen, offloading);
-    if (wide_chunks_.size() > 0)
-        wide_ = make_compute_weights(wide_chunks_, Store::wide, offloading);
-    if (nf4_chunks_.size() > 0) nf4_ = make_compute_weights(nf4_chunks_, Store::nf4, offloading);
-    if (types_.compute == at::kFloat) return;
-    masters_ = offloading.optimizer ? keep_offloaded(chunks_, at::kFloat, *offloading.optimizer)
-                                    : keep_in_memory(chunks_, zeros(chunks_, at::kFloat));
+at::ScalarType Zero::type_of(const Placement& placement) const {
+    if (placement.codec == Codec::fp32) return at::kFloat;
+    return placement.is_in_four_bits() ? at::kByte : types_.compute;
+}
+
+void Zero::make_shelves(const Offloading& offloading) {
+    std::vector<Placement> placements;
+    for (const FlatUnit& unit : units_)
+        if (std::ranges::find(placements, unit.placement()) == placements.end())
+            placements.push_back(unit.placement());
+    std::ranges::stable_sort(placements, {}, [](const Placement& placement) {
+        return std::tuple(!placement.is_trained, placement.updater, placement.codec);
+    });
+    for (const Placement& placement : placements) {
+        Shelf& shelf = shelves_.emplace_back(
+            placement, Chunks(cut_shards(placement), chunk_of(offloading)), nullptr);
+        for (size_t unit = 0; unit < units_.size(); ++unit)
+            if (units_[unit].placement() == placement) shelf_of_[unit] = &shelf;
+        shelf.weights = make_weights(shelf, offloading);
+        if (!placement.is_trained) continue;
+        if (type_of(placement) != at::kFloat)
+            shelf.masters = offloading.optimizer
+                                ? keep_offloaded(shelf.chunks, at::kFloat, *offloading.optimizer)
+                                : keep_in_memory(shelf.chunks, zeros(shelf.chunks, at::kFloat));
+        shelf.gradients = make_gradients(shelf, offloading);
+    }
 }
 
 std::vector<at::Tensor> Zero::zeros(const Chunks& chunks, at::ScalarType type) const {
@@ -103,55 +116,50 @@ std::vector<at::Tensor> Zero::zeros(const Chunks& chunks, at::ScalarType type) c
 }
 
 // Where weights are whole at rest, the shards are parts of them.
-std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Store store,
-                                                      const Offloading& offloading) {
-    const at::ScalarType type = type_of(store);
+std::unique_ptr<FlatStore> Zero::make_weights(const Shelf& shelf, const Offloading& offloading) {
+    const at::ScalarType type = type_of(shelf.placement);
     if (cuts_.weights)
-        return offloading.weights ? keep_offloaded(chunks, type, *offloading.weights)
-                                  : keep_in_memory(chunks, zeros(chunks, type));
-    std::vector<at::Tensor> parts = zeros(chunks, type);
+        return offloading.weights ? keep_offloaded(shelf.chunks, type, *offloading.weights)
+                                  : keep_in_memory(shelf.chunks, zeros(shelf.chunks, type));
+    std::vector<at::Tensor> parts;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
-        if (store_of(units_[unit]) != store) continue;
+        if (shelf_of_[unit] != &shelf) {
+            parts.push_back(at::empty({0}, options(type)));
+            continue;
+        }
         at::Tensor& whole = states_[unit].whole_weights;
-        whole = at::zeros({units_[unit].section_size()}, options(gathered_type(unit)));
-        if (whole.scalar_type() != type) continue;
-        const Range& shard = chunks.shard(unit);
-        parts[unit] = whole.narrow(0, shard.begin - section_of(units_[unit]).begin, shard.size());
+        whole = at::zeros({units_[unit].section_size()}, options(type));
+        const Range& shard = shelf.chunks.shard(unit);
+        parts.push_back(
+            whole.narrow(0, shard.begin - section_of(units_[unit]).begin, shard.size()));
     }
-    return keep_in_memory(chunks, std::move(parts));
+    return keep_in_memory(shelf.chunks, std::move(parts));
 }
 
-Zero::Weights Zero::weights_at_rest_of(size_t unit) const {
-    switch (store_of(units_[unit])) {
-        case Store::trained: return {chunks_, weight_shards()};
-        case Store::frozen: return {frozen_chunks_, *frozen_};
-        case Store::wide: return {wide_chunks_, *wide_};
-        case Store::nf4: break;
-    }
-    return {nf4_chunks_, *nf4_};
+std::vector<Zero::Weights> Zero::weights_where(
+    const std::function<bool(const Placement&)>& wanted) const {
+    std::vector<Weights> found;
+    for (const Shelf& shelf : shelves())
+        if (wanted(shelf.placement)) found.push_back({shelf.chunks, shelf.exact()});
+    return found;
 }
 
-FlatStore& Zero::compute_shards(size_t unit) const {
-    if (gathers_masters(unit)) return *masters_;
-    return is_trained(unit) ? *compute_ : weights_at_rest_of(unit).shards;
-}
-
-std::vector<Zero::Weights> Zero::all_weights() const {
-    std::vector<Weights> all{{chunks_, weight_shards()}};
-    for (const Weights& frozen : frozen_weights()) all.push_back(frozen);
-    return all;
+std::vector<Zero::Weights> Zero::trained_weights() const {
+    return weights_where(&Placement::is_trained);
 }
 
 std::vector<Zero::Weights> Zero::frozen_weights() const {
-    std::vector<Weights> frozen;
-    if (frozen_) frozen.push_back({frozen_chunks_, *frozen_});
-    if (wide_) frozen.push_back({wide_chunks_, *wide_});
-    return frozen;
+    return weights_where([](const Placement& placement) {
+        return !placement.is_trained && !placement.is_in_four_bits();
+    });
+}
+
+std::vector<Zero::Weights> Zero::all_weights() const {
+    return weights_where([](const Placement& placement) { return !placement.is_in_four_bits(); });
 }
 
 std::vector<Zero::Weights> Zero::nf4_weights() const {
-    if (!nf4_) return {};
-    return {{nf4_chunks_, *nf4_}};
+    return weights_where(&Placement::is_in_four_bits);
 }
 
 at::Tensor Zero::join_shards(size_t unit, const at::Tensor& of_shard) const {
@@ -170,26 +178,32 @@ int64_t Zero::section_id(size_t unit) const {
     return section_of(units_[unit]).begin / units_[unit].section_size();
 }
 
-size_t Zero::num_adapters() const {
+Range Zero::shard_of_rank(size_t unit, int rank) const {
+    const FlatUnit& layout = units_[unit];
+    const int64_t parts = parts_of(layout).size();
+    return part_of(layout.size(), section_id(unit) * parts + rank, layout.num_sections() * parts);
+}
+
+size_t Zero::num_variants() const {
     size_t most = 1;
-    for (const FlatUnit& unit : units_) most = std::max(most, unit.num_adapters());
+    for (const FlatUnit& unit : units_) most = std::max(most, unit.num_variants());
     return most;
 }
 
-void Zero::make_gradients(const Offloading& offloading) {
+std::unique_ptr<FlatStore> Zero::make_gradients(const Shelf& shelf, const Offloading& offloading) {
+    if (cuts_.gradients && offloading.optimizer)
+        return keep_offloaded(shelf.chunks, at::kFloat, *offloading.optimizer);
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
+        const bool is_here = shelf_of_[unit] == &shelf;
         at::Tensor& whole = states_[unit].whole_gradient;
-        if (!cuts_.gradients && is_trained(unit))
+        if (!cuts_.gradients && is_here)
             whole = at::zeros({units_[unit].section_size()}, options(at::kFloat));
-        if (cuts_.gradients && offloading.optimizer) continue;
-        const bool is_whole = !cuts_.optimizer && is_trained(unit);
-        shards.push_back(is_whole ? whole
-                                  : at::zeros({chunks_.shard(unit).size()}, options(at::kFloat)));
+        const bool is_whole = !cuts_.optimizer && is_here;
+        shards.push_back(
+            is_whole ? whole : at::zeros({shelf.chunks.shard(unit).size()}, options(at::kFloat)));
     }
-    gradients_ = cuts_.gradients && offloading.optimizer
-                     ? keep_offloaded(chunks_, at::kFloat, *offloading.optimizer)
-                     : keep_in_memory(chunks_, std::move(shards));
+    return keep_in_memory(shelf.chunks, std::move(shards));
 }
 
 void Zero::begin_pass(std::vector<size_t> order) {
@@ -200,10 +214,10 @@ void Zero::begin_pass(std::vector<size_t> order) {
 void Zero::gather(size_t unit) {
     UnitState& state = states_[unit];
     if (state.gathered) return;
-    at::Tensor whole =
-        weight_buffers_.take(units_[unit].section_size(), options(gathered_type(unit)));
+    at::Tensor whole = weight_buffers_.take(units_[unit].section_size(),
+                                            options(type_of(units_[unit].placement())));
     comm::Pending arriving =
-        parts_of(units_[unit]).all_gather(whole, compute_shards(unit).load_shard(unit));
+        parts_of(units_[unit]).all_gather(whole, shelf_of_[unit]->weights->load_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
@@ -216,7 +230,7 @@ void Zero::gather_ahead() {
         if (stages <= 1)
             gather(order_[next]);
         else if (!states_[order_[next]].gathered)
-            compute_shards(order_[next]).prefetch(order_[next]);
+            shelf_of_[order_[next]]->weights->prefetch(order_[next]);
         if (stages > 1) return;
     }
 }
@@ -250,15 +264,14 @@ Zero::Memory Zero::memory() const {
         return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
     };
     // A shard may be a part of something whole.
-    Memory memory{.weights = cuts_.weights ? compute_->bytes() : 0,
-                  .gathered = weight_buffers_.bytes(),
+    Memory memory{.gathered = weight_buffers_.bytes(),
                   .gradients = gradient_buffers_.bytes(),
                   .communication = most_bytes_under_way_};
-    if (cuts_.weights && frozen_) memory.weights += frozen_->bytes();
-    if (cuts_.weights && wide_) memory.weights += wide_->bytes();
-    if (cuts_.weights && nf4_) memory.weights += nf4_->bytes();
-    if (masters_) memory.weights += masters_->bytes();
-    if (cuts_.optimizer) memory.gradients += gradients_->bytes();
+    for (const Shelf& shelf : shelves_) {
+        if (cuts_.weights) memory.weights += shelf.weights->bytes();
+        if (shelf.masters) memory.weights += shelf.masters->bytes();
+        if (cuts_.optimizer && shelf.gradients) memory.gradients += shelf.gradients->bytes();
+    }
     for (const UnitState& state : states_) {
         memory.weights += bytes(state.whole_weights);
         if (!cuts_.gradients) memory.gradients += bytes(state.whole_gradient);
@@ -281,10 +294,11 @@ void Zero::wait_for_weights() const {
 }
 
 void Zero::refresh_compute_weights() {
-    if (FlatStore* const rounded = this->rounded(); rounded && !is_rounded_) {
-        for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    for (const Shelf& shelf : shelves()) {
+        FlatStore* const rounded = shelf.rounded();
+        for (size_t chunk = 0; rounded && !is_rounded_ && chunk < shelf.chunks.size(); ++chunk) {
             const at::Tensor numbers = rounded->load(chunk, Access::overwrite);
-            ops::cast(numbers, masters_->load(chunk, Access::read));
+            ops::cast(numbers, shelf.masters->load(chunk, Access::read));
             rounded->store(chunk, numbers);
         }
     }
@@ -297,9 +311,7 @@ void Zero::refresh_compute_weights() {
         if (cuts_.optimizer && !cuts_.weights && !is_whole_already)
             state.all_gather =
                 parts_of(units_[unit])
-                    .all_gather(state.whole_weights, compute_shards(unit).load_shard(unit));
-        else if (!cuts_.optimizer && gathers_masters(unit))
-            state.whole_weights.copy_(masters_->load_shard(unit));
+                    .all_gather(state.whole_weights, shelf_of_[unit]->weights->load_shard(unit));
     }
     frozen_are_whole_ = true;
 }

@@ -29,12 +29,12 @@ at::Tensor Zero::gradients(size_t unit) {
     return part.flat;
 }
 
-// Zeroes the ranges that no product overwrites first.
+// Zeroes the ranges that no operation overwrites first.
 void Zero::begin_gradient(size_t unit) {
     UnitState& state = states_[unit];
     for (const Range& range : units_[unit].begun_with_zeros())
         state.whole_gradient.narrow(0, range.begin, range.size()).zero_();
-    state.unbegun = units_[unit].begun_by_products();
+    state.unbegun = units_[unit].overwritten();
 }
 
 // The buffer itself, or a copy of it in the type in which gradients are summed over ranks.
@@ -47,7 +47,7 @@ at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
 
 void Zero::reduce(size_t unit) {
     if (!cuts_.gradients && !is_last_micro_batch_) return;
-    // The reductions of one module, or slice of experts, overlap with the backward pass of the
+    // The reductions of one module, or slice of one, overlap with the backward pass of the
     // next.
     while (!reductions_.empty() && !units_[reductions_.front().unit].comes_with(units_[unit]))
         finish_oldest_reduction();
@@ -60,7 +60,7 @@ void Zero::start_reduction(size_t unit) {
     Reduction reduction{
         .unit = unit, .whole = whole, .sent = as_sent(whole), .is_last = is_last_micro_batch_};
     if (cuts_.optimizer) {
-        reduction.part = at::empty({chunks_.shard(unit).size()}, options(types_.reduce));
+        reduction.part = at::empty({chunks_of(unit).shard(unit).size()}, options(types_.reduce));
         reduction.pending = parts_of(units_[unit]).reduce_scatter(reduction.part, reduction.sent);
     } else {
         reduction.pending = users_of(units_[unit]).all_reduce(reduction.sent);
@@ -99,45 +99,49 @@ void Zero::add_to_shard(const Reduction& reduction) {
     const size_t unit = reduction.unit;
     UnitState& state = states_[unit];
     state.sums_copies = reduction.is_last && copies_of(units_[unit]).size() > 1;
-    for (size_t chunk = chunks_.first_of(unit); chunk < chunks_.end_of(unit); ++chunk) {
-        const Range& range = chunks_[chunk].range;
+    const Shelf& shelf = *shelf_of_[unit];
+    const Chunks& chunks = shelf.chunks;
+    for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
+        const Range& range = chunks[chunk].range;
         const at::Tensor added =
-            reduction.part.narrow(0, range.begin - chunks_.shard(unit).begin, range.size());
+            reduction.part.narrow(0, range.begin - chunks.shard(unit).begin, range.size());
         const at::Tensor sum =
-            gradients_->load(chunk, state.has_gradient ? Access::read : Access::overwrite);
+            shelf.gradients->load(chunk, state.has_gradient ? Access::read : Access::overwrite);
         if (state.has_gradient)
             ops::add(sum, added);
         else
             ops::cast(sum, added);
         if (state.sums_copies)
-            start_sum_of_copies(chunk, sum);
+            start_sum_of_copies(shelf, chunk, sum);
         else
-            gradients_->store(chunk, sum);
+            shelf.gradients->store(chunk, sum);
     }
 }
 
-void Zero::start_sum_of_copies(size_t chunk, at::Tensor numbers) {
+void Zero::start_sum_of_copies(const Shelf& shelf, size_t chunk, at::Tensor numbers) {
     constexpr size_t at_a_time = 2;
     while (sums_of_copies_.size() >= at_a_time) finish_oldest_sum_of_copies();
     const at::Tensor sent = as_sent(numbers);
-    sums_of_copies_.push_back(
-        {chunk, std::move(numbers), sent, copies_of(units_[chunks_[chunk].unit]).all_reduce(sent)});
+    comm::Communicator& copies = copies_of(units_[shelf.chunks[chunk].unit]);
+    sums_of_copies_.push_back({&shelf, chunk, std::move(numbers), sent, copies.all_reduce(sent)});
 }
 
 void Zero::finish_oldest_sum_of_copies() {
     SumOfCopies& sum = sums_of_copies_.front();
     sum.pending.wait();
     if (!sum.sent.is_same(sum.numbers)) ops::cast(sum.numbers, sum.sent);
-    gradients_->store(sum.chunk, sum.numbers);
+    sum.shelf->gradients->store(sum.chunk, sum.numbers);
     sums_of_copies_.pop_front();
 }
 
 // Starts the sums of units whose last reduction has not started them.
 void Zero::sum_other_copies() {
-    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-        const size_t unit = chunks_[chunk].unit;
-        if (copies_of(units_[unit]).size() == 1 || states_[unit].sums_copies) continue;
-        start_sum_of_copies(chunk, gradients_->load(chunk, Access::read));
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+        if (!is_trained(unit) || copies_of(units_[unit]).size() == 1 || states_[unit].sums_copies)
+            continue;
+        const Shelf& shelf = *shelf_of_[unit];
+        for (size_t chunk = shelf.chunks.first_of(unit); chunk < shelf.chunks.end_of(unit); ++chunk)
+            start_sum_of_copies(shelf, chunk, shelf.gradients->load(chunk, Access::read));
     }
     while (!sums_of_copies_.empty()) finish_oldest_sum_of_copies();
 }
@@ -167,24 +171,30 @@ void Zero::clear_gradients() {
 }
 
 at::Tensor Zero::sum_gradient_squares() const {
-    std::vector<at::Tensor> squares(num_adapters());
-    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-        const auto& [unit, range] = chunks_[chunk];
-        const Range mine = intersect(exclusive_range(unit), range);
-        if (mine.size() == 0) continue;
-        const at::Tensor gradient = gradients_->load(chunk, Access::read);
-        for (size_t adapter = 0; adapter < units_[unit].num_adapters(); ++adapter) {
-            const Range part = intersect(mine, units_[unit].adapter_range(adapter));
-            if (part.size() == 0) continue;
-            const at::Tensor more =
-                ops::sum_of_squares(gradient.narrow(0, part.begin - range.begin, part.size()));
-            at::Tensor& sum = squares[adapter];
-            sum = sum.defined() ? sum.add_(more) : more;
-        }
-    }
+    std::vector<at::Tensor> squares(num_variants());
+    for (size_t unit = 0; unit < units_.size(); ++unit)
+        if (is_trained(unit)) add_gradient_squares(unit, squares);
     for (at::Tensor& sum : squares)
         sum = sum.defined() ? sum.view({1}) : at::zeros({1}, options(at::kDouble));
     return squares.size() == 1 ? squares.front() : at::cat(squares);
+}
+
+void Zero::add_gradient_squares(size_t unit, std::vector<at::Tensor>& squares) const {
+    const auto& [placement, chunks, weights, masters, gradients] = *shelf_of_[unit];
+    for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
+        const Range& range = chunks[chunk].range;
+        const Range mine = intersect(exclusive_range(unit), range);
+        if (mine.size() == 0) continue;
+        const at::Tensor gradient = gradients->load(chunk, Access::read);
+        for (size_t variant = 0; variant < units_[unit].num_variants(); ++variant) {
+            const Range part = intersect(mine, units_[unit].variant_range(variant));
+            if (part.size() == 0) continue;
+            const at::Tensor more =
+                ops::sum_of_squares(gradient.narrow(0, part.begin - range.begin, part.size()));
+            at::Tensor& sum = squares[variant];
+            sum = sum.defined() ? sum.add_(more) : more;
+        }
+    }
 }
 
 std::vector<double> Zero::gradient_squares() const {

@@ -13,7 +13,7 @@ double expected_save_seconds(const shard::Zero& zero) {
     constexpr double bytes_per_second = 0.5e9;
     double elements = 0;
     for (const shard::FlatUnit& unit : zero.units())
-        if (unit.role() == shard::Role::trained) elements += static_cast<double>(unit.size());
+        if (unit.is_trained()) elements += static_cast<double>(unit.size());
     return elements * bytes_per_element / bytes_per_second;
 }
 

@@ -19,15 +19,17 @@ int64_t first_bad_here(const shard::Zero& zero) {
     std::vector<int64_t> tensors_before{0};  // of every unit
     for (const shard::FlatUnit& unit : zero.units())
         tensors_before.push_back(tensors_before.back() + std::ssize(unit.tensors()));
-    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-        const auto& [unit, range] = zero.chunks()[chunk];
-        const auto& tensors = zero.units()[unit].tensors();
-        const at::Tensor gradient = zero.gradient_shards().load(chunk, shard::Access::read);
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
-            if (!is_finite(gradient.narrow(0, piece.in_range, piece.size)))
-                return tensors_before[unit] + (piece.tensor - tensors.data());
-    }
-    return none;
+    int64_t first = none;
+    for (const shard::Shelf& shelf : zero.shelves())
+        for (size_t chunk = 0; shelf.gradients && chunk < shelf.chunks.size(); ++chunk) {
+            const auto& [unit, range] = shelf.chunks[chunk];
+            const auto& tensors = zero.units()[unit].tensors();
+            const at::Tensor gradient = shelf.gradients->load(chunk, shard::Access::read);
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
+                if (!is_finite(gradient.narrow(0, piece.in_range, piece.size)))
+                    first = std::min(first, tensors_before[unit] + (piece.tensor - tensors.data()));
+        }
+    return first;
 }
 
 std::string name_of(const shard::Zero& zero, int64_t number) {

@@ -25,6 +25,7 @@ struct Copies {
 
 // Sums the bits as integers: every changed bit shows, and the order of additions does not matter.
 int64_t sum_of_bits(const at::Tensor& numbers) {
+    if (numbers.element_size() == 1) return at::sum(numbers, at::kLong).item<int64_t>();
     const at::ScalarType whole = numbers.element_size() == 4 ? at::kInt : at::kShort;
     return at::sum(numbers.view(whole), at::kLong).item<int64_t>();
 }
@@ -36,15 +37,15 @@ std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Chunks& chu
     return sums;
 }
 
-// Adds the sums of all units. Those of experts that ranks share are apart: other ranks hold their
-// copies than those of the other units.
+// Adds the sums of all units. Those with sections are apart: other ranks hold their copies than
+// those of the other units.
 void add_copies(std::vector<Copies>& copies, const std::string& what,
                 const std::vector<int64_t>& sums, const shard::Zero& zero,
                 int64_t (shard::Zero::*holder)(size_t unit) const) {
-    for (const bool are_shared : {false, true}) {
+    for (const bool have_sections : {false, true}) {
         std::optional<Copies> some;
         for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-            if ((zero.units()[unit].num_sections() > 1) != are_shared) continue;
+            if ((zero.units()[unit].num_sections() > 1) != have_sections) continue;
             if (!some) some = Copies{what, (zero.*holder)(unit), {}};
             some->sums.resize(zero.num_units());
             some->sums[unit] = sums[unit];
@@ -56,14 +57,12 @@ void add_copies(std::vector<Copies>& copies, const std::string& what,
 std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& optimizer) {
     constexpr auto of_shard = &shard::Zero::shard_id;
     std::vector<Copies> copies;
-    std::vector<shard::Zero::Weights> weights = zero.all_weights();
-    for (const shard::Zero::Weights& in_four_bits : zero.nf4_weights())
-        weights.push_back(in_four_bits);
-    for (const auto& [chunks, shards] : weights)
-        add_copies(copies, "weights", sums_of(shards, chunks), zero, of_shard);
-    for (const optim::State& state : optimizer.states())
-        add_copies(copies, format_text("numbers of the optimizer's {}", state.name),
-                   sums_of(*state.numbers, zero.chunks()), zero, of_shard);
+    for (const shard::Shelf& shelf : zero.shelves())
+        add_copies(copies, "weights", sums_of(shelf.exact(), shelf.chunks), zero, of_shard);
+    for (const auto& updater : optimizer.updaters())
+        for (const auto& [spec, chunks, numbers] : updater->states())
+            add_copies(copies, format_text("numbers of the optimizer's {}", spec.name),
+                       sums_of(*numbers, *chunks), zero, of_shard);
     std::vector<int64_t> whole(zero.num_units());
     for (size_t unit = 0; unit < zero.num_units(); ++unit)
         if (const at::Tensor at_rest = zero.weights_at_rest(unit); at_rest.defined())
@@ -142,14 +141,15 @@ bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
 void corrupt_weights(const shard::Zero& zero, Faults::Corruption how) {
     if (how == Faults::Corruption::none) return;
     constexpr size_t chunk = 1;  // where every number matters for every token, as in a block
-    const at::Tensor weights = zero.weight_shards().load(chunk, shard::Access::read);
+    shard::FlatStore& shards = zero.shelves().front().exact();
+    const at::Tensor weights = shards.load(chunk, shard::Access::read);
     at::Tensor one = weights.narrow(0, weights.numel() / 2, 1);
     constexpr int32_t large_exponent = 1 << 30;
     if (how == Faults::Corruption::nan)
         one.fill_(std::numeric_limits<double>::quiet_NaN());
     else
         one.view(at::kInt).fill_(one.view(at::kInt).item<int32_t>() ^ large_exponent);
-    zero.weight_shards().store(chunk, weights);
+    shards.store(chunk, weights);
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ Trainer::Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<C
       zero_(zero),
       optimizer_(optimizer),
       adapters_at_a_time_(narrow<size_t>(adapters_at_a_time.value_or(std::ssize(curves)))) {
-    RINGSHARD_CHECK(curves.size() == zero.num_adapters(), "{} curves for {} adapters",
-                    curves.size(), zero.num_adapters());
+    RINGSHARD_CHECK(curves.size() == zero.num_variants(), "{} curves for {} adapters",
+                    curves.size(), zero.num_variants());
     for (const Curve& curve : curves) curves_.emplace_back(curve);
 }
 
@@ -291,7 +291,7 @@ std::optional<comm::AgreedFailure> Trainer::leave_out(size_t curve, StepNumbers&
 // Updates the weights of each curve whose numbers are finite. No weight changes if the step asks
 // for a rewind.
 std::optional<comm::AgreedFailure> Trainer::update(StepNumbers& numbers) {
-    std::vector<std::optional<optim::Optimizer::Update>> updates(curves_.size());
+    std::vector<std::optional<optim::Update>> updates(curves_.size());
     for (size_t curve = 0; curve < curves_.size(); ++curve) {
         if (!trains(curve)) continue;
         StepNumbers& mine = is_joint() ? numbers.adapters[curve] : numbers;

@@ -55,8 +55,8 @@ model::Transformer::Options with_scales(model::Transformer::Options options,
 
 TrainingStack::TrainingStack(const Options& options, const model::ModelSpec& spec,
                              const mesh::Mesh& mesh)
-    : zero(model::make_units(spec, mesh.shape(), options.cuts), options.cuts, options.types, mesh,
-           options.state),
+    : zero(model::make_units(spec, mesh.shape(), options.cuts, optim::chooser_of(options.training)),
+           options.cuts, options.types, mesh, options.state),
       optimizer(optim::make_optimizer(zero, options.training, options.state.optimizer)),
       delayed_scaling(make_delayed_scaling(options, spec, mesh.device())),
       transformer(spec, zero, mesh, with_scales(options.transformer, delayed_scaling.get())) {}

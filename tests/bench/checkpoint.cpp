@@ -50,8 +50,9 @@ std::vector<shard::FlatUnit> make_units(int64_t millions, int64_t parts) {
 // This rank's numbers, one tensor behind the other.
 std::vector<std::span<const std::byte>> own_bytes(test::MadeState& state) {
     std::vector<std::span<const std::byte>> parts;
-    std::vector<shard::FlatStore*> stores{&state.zero.weight_shards()};
-    for (const optim::State& kept : state.optimizer->states()) stores.push_back(kept.numbers.get());
+    std::vector<shard::FlatStore*> stores{&state.zero.shelves().front().exact()};
+    for (const optim::State& kept : state.optimizer->updaters().front()->states())
+        stores.push_back(kept.numbers.get());
     for (shard::FlatStore* store : stores)
         for (size_t unit = 0; unit < state.zero.num_units(); ++unit) {
             const at::Tensor numbers = store->load_shard(unit);

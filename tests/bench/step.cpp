@@ -93,7 +93,7 @@ struct Adapter {
         shard::TensorSums none({});
         if (const auto failure =
                 model::load_weights(model::with_adapters({}, spec, {}, &stored.value()), spec, zero,
-                                    {{zero.chunks(), zero.weight_shards()}}, none))
+                                    zero.trained_weights(), none))
             throw Error(*failure);
         zero.refresh_compute_weights();
     }

@@ -44,11 +44,12 @@ public:
 private:
     template <class Visit>
     void for_each(Visit visit, int64_t step) {
-        std::vector<shard::FlatStore*> stores{&zero.weight_shards()};
-        for (const optim::State& state : optimizer->states()) stores.push_back(state.numbers.get());
+        std::vector<shard::FlatStore*> stores{&zero.shelves().front().exact()};
+        for (const optim::State& state : optimizer->updaters().front()->states())
+            stores.push_back(state.numbers.get());
         for (size_t kind = 0; kind < stores.size(); ++kind)
-            for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-                const auto& [unit, range] = zero.chunks()[chunk];
+            for (size_t chunk = 0; chunk < zero.shelves().front().chunks.size(); ++chunk) {
+                const auto& [unit, range] = zero.shelves().front().chunks[chunk];
                 const at::Tensor taken = stores[kind]->load(chunk, shard::Access::read);
                 const at::Tensor wide = taken.to(at::kFloat);
                 float* const numbers = wide.data_ptr<float>();

@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_understood) {
 BOOST_AUTO_TEST_CASE(every_problem_is_told_at_once) {
     BOOST_TEST(resolve({"--seed", "x", "--learning_rate", "fast", "--pack"}).problems.size() == 3U);
     // What is not served, what is out of range, and what settings say of each other.
-    BOOST_TEST(resolve({"--optim_args", "a=1", "--seed", "-1", "--padding_free", "--optim",
+    BOOST_TEST(resolve({"--optim_target_modules", "a", "--seed", "-1", "--padding_free", "--optim",
                         "adafactor", "--lr_scheduler_type", "greedy", "--hdf5_hint", "a"})
                    .problems.size() == 7U);
     // No second message on a setting whose value could not be read.
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
 
 BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
     for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
-             {"--optim_args", "a=1"},
+             {"--optim_target_modules", "a"},
              {"--optim", "adafactor"},
              {"--megatron_lm_tp_degree", "2"},
              {"--fp8_config", R"({"opt_level": "O2"})"},
@@ -324,14 +324,15 @@ BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
     const auto optimizer = [](const char* name) {
         return values({"--optim", name}).training.optim;
     };
-    for (const auto* name : {"paged_adamw_32bit", "adamw_bnb_8bit", "adamw_torch_4bit",
-                             "paged_adamw_8bit", "adamw_8bit", "flash_adamw", "adamw_apex_fused"})
+    for (const auto* name : {"paged_adamw_32bit", "adamw_apex_fused"})
         BOOST_TEST((optimizer(name) == Optimizer::adamw), name);
-    BOOST_TEST((optimizer("paged_lion_8bit") == Optimizer::lion));
-    BOOST_TEST(has_note(resolve({"--optim", "adamw_8bit"}),
-                        "optim = adamw_8bit [command line]: AdamW keeps its moments in fp32, 8 "
-                        "bytes a parameter"));
-    BOOST_TEST(has_note(resolve({"--optim", "adamw_8bit"}), "optimizer_state_dtype bf16"));
+    for (const auto* name :
+         {"adamw_8bit", "adamw_bnb_8bit", "adamw_torch_4bit", "paged_adamw_8bit", "flash_adamw"})
+        BOOST_TEST((optimizer(name) == Optimizer::adamw_8bit), name);
+    BOOST_TEST((optimizer("paged_lion_8bit") == Optimizer::lion_8bit));
+    BOOST_TEST(has_note(resolve({"--optim", "paged_adamw_32bit"}),
+                        "optim = paged_adamw_32bit [command line]: it is AdamW, 8 bytes a "
+                        "parameter"));
     BOOST_TEST((values({"--fp16"}).training.mixed_precision == config::Precision::bf16));
     BOOST_TEST((values({"--fp16", "--bf16", "false"}).training.mixed_precision ==
                 config::Precision::bf16));
@@ -351,8 +352,11 @@ BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
     BOOST_TEST(values({"--push_to_hub", "--hub_model_id", "ann/m"}).checkpoint.hub_model_id ==
                "ann/m");
     // With strict_launch they are refused, and what asks for nothing is not.
-    for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
-             {"--optim", "adamw_8bit"}, {"--fp16"}, {"--tp_size", "2"}, {"--load_in_8bit"}}) {
+    for (const std::vector<std::string>& flags :
+         std::vector<std::vector<std::string>>{{"--optim", "paged_adamw_32bit"},
+                                               {"--fp16"},
+                                               {"--tp_size", "2"},
+                                               {"--load_in_8bit"}}) {
         std::vector<std::string> strict = flags;
         strict.insert(strict.end(), {"--strict_launch", "true"});
         BOOST_TEST(number(problem(strict).code) == 78, flags.front());
@@ -361,8 +365,34 @@ BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
     BOOST_TEST(
         resolve({"--tp_size", "1", "--fp16", "false", "--strict_launch", "true"}).problems.empty());
     // A weaker value that does not count gets no line.
-    const TemporaryFile file("optim.yaml", "optim: adamw_8bit\n");
+    const TemporaryFile file("optim.yaml", "optim: paged_adamw_32bit\n");
     BOOST_TEST(!has_note(resolve({"--config", file.path(), "--optim", "adamw_torch"}), "8 bytes"));
+}
+
+// Arguments of an optimizer, and updates by names, are read when settings are.
+BOOST_AUTO_TEST_CASE(arguments_of_optimizers_are_checked) {
+    using Flags = std::vector<std::string>;
+    for (const Flags& good :
+         {Flags{"--optim", "sgd", "--optim_args", "momentum=0.9, nesterov=True"},
+          Flags{"--optim", "muon", "--optim_args", "adjust_lr_fn=match_rms_adamw,ns_steps=4"},
+          Flags{"--lr_groups", R"([{"pattern": "embed", "lr": 0.1, "optim": "sgd"}])"}})
+        BOOST_TEST(resolve(good).problems.empty(), good.back());
+    const auto refused = [](const Flags& flags, const char* words) {
+        BOOST_TEST(number(problem(flags).code) == 78, flags.back());
+        BOOST_TEST(says(problem(flags), words), problem(flags).message);
+    };
+    refused({"--optim_args", "momentum=0.9"}, "momentum: this optim has no arguments");
+    refused({"--optim", "sgd", "--optim_args", "ns_steps=3"}, "this optim has momentum");
+    refused({"--optim", "sgd", "--optim_args", "momentum=1.5"}, "from 0 to below 1");
+    refused({"--optim", "sgd", "--optim_args", "nesterov=True"}, "needs a momentum");
+    refused({"--optim", "muon", "--optim_args", "adjust_lr_fn=other"}, "match_rms_adamw");
+    refused({"--optim", "muon", "--optimizer_state_dtype", "bf16"}, "optimizer_state_dtype fp32");
+    refused({"--lr_groups", R"([{"pattern": "a", "optim": "muon"}])", "--optimizer_state_dtype",
+             "bf16"},
+            "optimizer_state_dtype fp32");
+    refused({"--lr_groups", R"([{"lr": 2}])"}, "\"pattern\" of names");
+    refused({"--lr_groups", R"([{"pattern": "a", "rate": 2}])"}, "an entry has pattern, lr");
+    refused({"--lr_groups", R"([{"pattern": "a", "optim": "galore"}])"}, "is not an optimizer");
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_would_split_layers_shard) {

@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_world_that_does_not_factor_is_refused_with_what_works) {
 BOOST_AUTO_TEST_CASE(ranks_that_share_experts_divide_the_zero_group) {
     const auto experts_of = [](const std::string& flags, int64_t world) {
         const auto shape = mesh::choose_shape(settings_of(flags), world, 1);
-        return shape ? shape.value().experts : -1;
+        return shape ? shape.value().sections : -1;
     };
     BOOST_TEST(experts_of("--profile zero3", 8) == 1);
     BOOST_TEST(experts_of("--profile zero3 --ep_size 4", 8) == 4);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_share_experts_divide_the_zero_group) {
                "refused: ep_size = 2 [command line]: the ranks that share experts divide "
                "dp_shard_size x cp_size x sp_size = 1; sizes that work: 1; with --profile zero1, "
                "zero2, zero3 or fsdp2 they may be any part of the ranks");
-    BOOST_TEST((mesh::expert_sizes({1, 6, 2, 1}, 8) == std::vector<int64_t>{1, 2, 4}));
+    BOOST_TEST((mesh::section_sizes({1, 6, 2, 1}, 8) == std::vector<int64_t>{1, 2, 4}));
 }
 
 // Their product is 0 in 64 bits.

@@ -68,17 +68,17 @@ BOOST_AUTO_TEST_CASE(groups_of_experts_are_consecutive_ranks) {
     const int64_t world = test::world().size();
     const int64_t rank = test::world().rank();
     for (mesh::MeshShape shape : shapes_of(world))
-        for (const int64_t experts : mesh::expert_sizes(shape, world)) {
-            shape.experts = experts;
+        for (const int64_t experts : mesh::section_sizes(shape, world)) {
+            shape.sections = experts;
             const mesh::Mesh mesh(test::world(), shape, at::kCPU);
-            BOOST_TEST(members(mesh.experts()) == expected(shape, [&](mesh::Coordinates c) {
+            BOOST_TEST(members(mesh.sections()) == expected(shape, [&](mesh::Coordinates c) {
                            return rank_of(c, shape) / experts == rank / experts;
                        }));
-            BOOST_TEST(members(mesh.expert_zero()) == expected(shape, [&](mesh::Coordinates c) {
+            BOOST_TEST(members(mesh.section_zero()) == expected(shape, [&](mesh::Coordinates c) {
                            return c.replicate == mesh.coordinates().replicate &&
                                   rank_of(c, shape) % experts == rank % experts;
                        }));
-            BOOST_TEST(members(mesh.expert_world()) == expected(shape, [&](mesh::Coordinates c) {
+            BOOST_TEST(members(mesh.section_world()) == expected(shape, [&](mesh::Coordinates c) {
                            return rank_of(c, shape) % experts == rank % experts;
                        }));
         }

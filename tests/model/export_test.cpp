@@ -242,7 +242,9 @@ BOOST_FIXTURE_TEST_CASE(what_fails_on_one_rank_fails_on_all, Folder) {
     setrlimit(RLIMIT_FSIZE, &free);
 
     if (test::world().rank() == last)
-        model.zero.weight_shards()
+        model.zero.shelves()
+            .front()
+            .exact()
             .load(0, shard::Access::read)
             .narrow(0, 0, 1)
             .fill_(std::numeric_limits<float>::infinity());

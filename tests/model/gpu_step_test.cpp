@@ -63,10 +63,11 @@ Ledger work_of_step(const Step& step, int64_t zero_stage) {
     const mesh::Mesh mesh(test::world(), {}, at::kCPU);
     const ops::Gemms gemms = ops::Gemms::open().value();
     train::TrainingStack stack(config, step.spec, mesh, {.gemms = &gemms});
-    for (size_t chunk = 0; chunk < stack.zero.chunks().size(); ++chunk) {
-        const at::Tensor numbers = stack.zero.weight_shards().load(chunk, shard::Access::overwrite);
+    for (size_t chunk = 0; chunk < stack.zero.shelves().front().chunks.size(); ++chunk) {
+        const at::Tensor numbers =
+            stack.zero.shelves().front().exact().load(chunk, shard::Access::overwrite);
         numbers.normal_(0, 0.02);
-        stack.zero.weight_shards().store(chunk, numbers);
+        stack.zero.shelves().front().exact().store(chunk, numbers);
     }
     stack.zero.refresh_compute_weights();
     const data::Rows rows = rows_of(step.documents, 3 * step.micro_batches);

@@ -122,7 +122,7 @@ void freeze(Freeze what, shard::UnitLayout& layout) {
     std::set<std::string> names;
     const auto& groups = layout.groups();
     for (size_t group = 0; group < groups.size(); ++group)
-        if (what == Freeze::every_second_group ? group % 2 == 0 : !groups[group].is_adapter)
+        if (what == Freeze::every_second_group ? group % 2 == 0 : !groups[group].is_made_by_run)
             for (const shard::TensorSpec& tensor : groups[group].tensors) names.insert(tensor.name);
     if (what != Freeze::nothing) layout.freeze(names);
 }
@@ -171,9 +171,9 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     std::deque<std::vector<bool>> unbegun;
     for (const shard::FlatUnit& unit : units) {
         weights.push_back({&unit, (at::randn({unit.size()}) * 0.4).to(compute)});
-        if (unit.role() == shard::Role::trained)
+        if (unit.is_trained())
             gradients.push_back({&unit, old_gradients(unit), at::kFloat,
-                                 &unbegun.emplace_back(unit.begun_by_products())});
+                                 &unbegun.emplace_back(unit.overwritten())});
     }
     const shard::UnitTensors views(weights);
     const at::Tensor x = at::randn({tokens, width});
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(the_product_of_the_head_begins_its_gradient) {
         spec.tied = is_tied;
         const ModelParts parts(spec);
         const auto begins = [&](size_t module, shard::ParameterId id) {
-            return parts.modules[module].groups().at(id.group).begins_with_product;
+            return parts.modules[module].groups().at(id.group).is_overwritten;
         };
         BOOST_TEST(begins(0, parts.table) == is_tied);
         BOOST_TEST(begins(is_tied ? 0 : 1, parts.head.projection));

@@ -14,7 +14,7 @@
 #include "ringshard/offload/host_offload_store.hpp"
 
 using namespace ringshard;
-using shard::Form;
+using shard::Codec;
 using shard::UnitLayout;
 using shard::Zero;
 
@@ -26,9 +26,9 @@ struct Layout {
     shard::ParameterId qk = unit.add({{{"q", {130, 65}}, {"k", {33, 65}}}});
     shard::ParameterId out = unit.add({{{"out", {67, 300}}}});
 
-    explicit Layout(Form form) {
+    explicit Layout(Codec form) {
         unit.freeze({"layer.norm", "layer.q", "layer.k", "layer.out"});
-        unit.set_form(form);
+        unit.set_codec(form);
     }
 };
 
@@ -59,7 +59,7 @@ std::span<const float> span_of(const at::Tensor& tensor) {
 }
 
 // What one rank makes of a matrix.
-at::Tensor round_trip(const at::Tensor& weights, Form form, at::ScalarType type) {
+at::Tensor round_trip(const at::Tensor& weights, Codec form, at::ScalarType type) {
     const auto blocks =
         static_cast<size_t>((weights.numel() + ops::nf4_block - 1) / ops::nf4_block);
     std::vector<uint8_t> codes(blocks * ops::nf4_block_bytes);
@@ -67,7 +67,7 @@ at::Tensor round_trip(const at::Tensor& weights, Form form, at::ScalarType type)
     ops::quantize_nf4(span_of(weights), codes, scales);
     ops::Nf4Matrix matrix{
         at::tensor(codes, at::TensorOptions(at::kByte)), at::tensor(scales), {}, {}};
-    if (form == Form::nested_nf4) {
+    if (form == Codec::nested_nf4) {
         const ops::NestedScales nested = ops::quantize_scales(scales);
         matrix.scales = at::tensor(nested.codes, at::TensorOptions(at::kByte));
         matrix.nested_scales = at::tensor(nested.scales);
@@ -78,7 +78,7 @@ at::Tensor round_trip(const at::Tensor& weights, Form form, at::ScalarType type)
     return dense;
 }
 
-void check(Form form, const mesh::Cuts& cuts, at::ScalarType type,
+void check(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
            const Zero::Offloading& offloading = {}) {
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     const Layout layout(form);
@@ -125,7 +125,7 @@ constexpr mesh::Cuts everything{true, true, true, false};
 
 BOOST_AUTO_TEST_CASE(every_rank_gathers_what_one_rank_would_have_made) {
     const c10::InferenceMode no_autograd;
-    for (const Form form : {Form::nf4, Form::nested_nf4})
+    for (const Codec form : {Codec::nf4, Codec::nested_nf4})
         for (const mesh::Cuts& cuts : {nothing, optimizer, everything})
             for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) check(form, cuts, type);
 }
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(every_rank_gathers_what_one_rank_would_have_made) {
 BOOST_AUTO_TEST_CASE(weights_in_four_bits_may_be_offloaded) {
     const c10::InferenceMode no_autograd;
     offload::HostOffloadStore store(at::kCPU);
-    check(Form::nested_nf4, everything, at::kBFloat16, {&store, nullptr});
+    check(Codec::nested_nf4, everything, at::kBFloat16, {&store, nullptr});
 }
 
 namespace {
@@ -176,13 +176,14 @@ Result forward_backward(const model::ModelSpec& spec, Zero& zero, const mesh::Me
     zero.begin_last_micro_batch();
     Result result{transformer.forward_backward(make_batch(mesh, spec), 0.1), {}};
     zero.finish_gradients();
-    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk)
-        result.gradients.push_back(zero.gradient_shards().load(chunk, shard::Access::read).clone());
+    for (size_t chunk = 0; chunk < zero.shelves().front().chunks.size(); ++chunk)
+        result.gradients.push_back(
+            zero.shelves().front().gradients->load(chunk, shard::Access::read).clone());
     return result;
 }
 
 // The model in four bits computes what the model of its dequantised weights computes.
-void check_training(Form form, const mesh::Cuts& cuts, at::ScalarType type,
+void check_training(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
                     model::LoraConfig adapters) {
     const std::filesystem::path folder =
         std::filesystem::path(RINGSHARD_GOLDENS) / "models" / "qwen3-tiny";
@@ -232,11 +233,11 @@ void check_training(Form form, const mesh::Cuts& cuts, at::ScalarType type,
 BOOST_AUTO_TEST_CASE(adapters_are_trained_beside_the_weights_that_codes_stand_for) {
     const c10::InferenceMode no_autograd;
     const model::LoraConfig plain{.r = 4, .target_modules = {"all-linear"}};
-    check_training(Form::nf4, everything, at::kFloat, plain);
-    check_training(Form::nested_nf4, everything, at::kBFloat16, plain);
-    check_training(Form::nested_nf4, nothing, at::kFloat, plain);
+    check_training(Codec::nf4, everything, at::kFloat, plain);
+    check_training(Codec::nested_nf4, everything, at::kBFloat16, plain);
+    check_training(Codec::nested_nf4, nothing, at::kFloat, plain);
     model::LoraConfig dora = plain;
     dora.use_dora = true;
-    check_training(Form::nf4, everything, at::kBFloat16, dora);
-    check_training(Form::nested_nf4, nothing, at::kFloat, dora);
+    check_training(Codec::nf4, everything, at::kBFloat16, dora);
+    check_training(Codec::nested_nf4, nothing, at::kFloat, dora);
 }

@@ -23,7 +23,8 @@ constexpr double ratio = 3;  // of the rate of B, magnitudes and vectors
 
 std::vector<shard::FlatUnit> make_units(int64_t parts) {
     const auto output_of = [](const shard::TensorSpec& tensor) {
-        return shard::ParameterGroup{.tensors = {tensor}, .is_adapter_output = true};
+        return shard::ParameterGroup{.tensors = {tensor},
+                                     .update = shard::UpdateKind::decaying_at_own_rate};
     };
     return {shard::FlatUnit("unit",
                             {{{{"matrix", {rows, columns}}}},
@@ -98,22 +99,23 @@ void check(config::Optimizer kind, const Update& update, const mesh::Cuts& cuts)
     shard::Zero zero(make_units(mesh.shape().zero()), cuts, {at::kFloat, at::kFloat}, mesh);
     const auto optimizer = optim::make_optimizer(zero, settings_of(kind));
     const shard::FlatUnit& unit = zero.units()[0];
-    const shard::Range mine = zero.chunks()[0].range;
+    const shard::Range mine = zero.shelves().front().chunks[0].range;
     const auto in_range = [&](const at::Tensor& all) {
         return all.narrow(0, mine.begin, mine.size());
     };
-    const at::Tensor weights = zero.weight_shards().load(0, shard::Access::read);
+    const at::Tensor weights = zero.shelves().front().exact().load(0, shard::Access::read);
     weights.copy_(in_range(gradient_of(100, unit.size())));
-    zero.weight_shards().store(0, weights);
+    zero.shelves().front().exact().store(0, weights);
     for (int64_t step = 1; step <= steps; ++step) {
-        const at::Tensor gradient = zero.gradient_shards().load(0, shard::Access::read);
+        const at::Tensor gradient = zero.shelves().front().gradients->load(0, shard::Access::read);
         gradient.copy_(in_range(gradient_of(step, unit.size())));
-        zero.gradient_shards().store(0, gradient);
+        zero.shelves().front().gradients->store(0, gradient);
         optimizer->step(zero, rate, scale);
     }
     BOOST_TEST(optimizer->steps_done() == steps);
     const at::Tensor expected = in_range(expected_weights(unit, update, steps));
-    const at::Tensor found = zero.weight_shards().load(0, shard::Access::read).to(at::kDouble);
+    const at::Tensor found =
+        zero.shelves().front().exact().load(0, shard::Access::read).to(at::kDouble);
     BOOST_TEST((found - expected).abs().max().item<double>() < 1e-5);
 }
 
@@ -138,15 +140,13 @@ BOOST_AUTO_TEST_CASE(an_optimizer_holds_the_states_that_it_names) {
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     const shard::Zero zero(make_units(mesh.shape().zero()), profiles[3], {at::kFloat, at::kFloat},
                            mesh);
-    const int64_t weights = zero.chunks().shard(0).size();
+    const int64_t weights = zero.shelves().front().chunks.shard(0).size();
     for (const auto& [kind, num_states] :
          {std::pair{config::Optimizer::adamw, 2}, std::pair{config::Optimizer::lion, 1}}) {
         const auto optimizer = optim::make_optimizer(zero, settings_of(kind));
-        std::vector<std::string> names;
-        for (const optim::State& state : optimizer->states()) names.push_back(state.name);
-        BOOST_TEST(names == optim::state_names(kind), boost::test_tools::per_element());
-        BOOST_TEST(std::ssize(names) == num_states);
-        BOOST_TEST(optimizer->bytes_per_weight() == 4 * num_states);
+        BOOST_TEST_REQUIRE(optimizer->updaters().size() == 1);
+        BOOST_TEST(std::ssize(optimizer->updaters().front()->states()) == num_states);
+        BOOST_TEST(optimizer->own_bytes(zero) == 4 * num_states * weights);
         BOOST_TEST(optimizer->memory() == 4 * num_states * weights);
     }
 }
@@ -156,19 +156,21 @@ BOOST_AUTO_TEST_CASE(what_is_forgotten_begins_again) {
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     shard::Zero zero(make_units(mesh.shape().zero()), profiles[3], {at::kFloat, at::kFloat}, mesh);
     const auto optimizer = optim::make_optimizer(zero, settings_of(config::Optimizer::lion));
-    const at::Tensor gradient = zero.gradient_shards().load(0, shard::Access::read);
+    const at::Tensor gradient = zero.shelves().front().gradients->load(0, shard::Access::read);
     gradient.fill_(1);
-    zero.gradient_shards().store(0, gradient);
+    zero.shelves().front().gradients->store(0, gradient);
     optimizer->step(zero, rate, scale);
     const auto largest = [&] {
-        return optimizer->states()[0]
+        return optimizer->updaters()
+            .front()
+            ->states()[0]
             .numbers->load(0, shard::Access::read)
             .abs()
             .max()
             .item<float>();
     };
     BOOST_TEST(largest() > 0);
-    optimizer->forget(zero);
+    optimizer->forget();
     BOOST_TEST(largest() == 0);
     BOOST_TEST(optimizer->steps_done() == 0);
 }

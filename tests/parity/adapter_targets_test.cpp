@@ -57,7 +57,7 @@ std::set<std::string> saved_modules(const model::ModelSpec& spec) {
     for (const shard::FlatUnit& unit : model::make_units(spec, 1))
         for (const shard::PlacedTensor& tensor : unit.tensors())
             if (const std::string& name = tensor.spec.name;
-                unit.role() == shard::Role::trained && !tensor.is_adapter)
+                unit.is_trained() && !tensor.is_made_by_run)
                 modules.insert(name.substr(0, name.rfind('.')));
     return modules;
 }

@@ -118,6 +118,7 @@ BOOST_AUTO_TEST_CASE(few_experts_are_gathered_at_a_time) {
         if (!unit.name().starts_with("block")) others += unit.size();
     const auto bytes = static_cast<int64_t>(sizeof(float));
     BOOST_TEST(zero.memory().gathered <= bytes * others);
-    BOOST_TEST(zero.memory().gradients - zero.gradient_shards().bytes() <= bytes * others);
+    BOOST_TEST(zero.memory().gradients - zero.shelves().front().gradients->bytes() <=
+               bytes * others);
     BOOST_TEST(of_experts > 2 * (block + slice));
 }

@@ -78,7 +78,7 @@ void check_layouts(const std::vector<Layout>& tried, Routing routing, int64_t nu
         for (const Layout& layout : tried) {
             if (layout.shape.world() != test::world().size()) continue;
             BOOST_TEST_INFO_SCOPE(to_text(layout.shape)
-                                  << ", experts " << layout.shape.experts << ", " << accumulation);
+                                  << ", experts " << layout.shape.sections << ", " << accumulation);
             test::LayoutRun run = run_of(model, layout, accumulation, num_steps);
             if (accumulation == 2) run.policies = config::ActivationPolicy::all;
             const test::Outcome outcome = test::train(test::world(), run, rows);
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(ranks_without_tokens) {
     all.insert(all.end(), layouts_of_groups.begin(), layouts_of_groups.end());
     for (const Layout& layout : all) {
         if (layout.shape.world() != test::world().size() || layout.shape.data() > 1) continue;
-        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.sections);
         const test::Outcome outcome = run(test::world(), layout);
         if (!test::world().is_root()) continue;
         test::expect_equal(outcome, reference);
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_rank_takes_part_in_chunks_that_it_has_no_tokens_for) {
     const test::Outcome reference = run(alone, {{}, {1, 1, 1, 1}});
     for (const Layout& layout : layouts_of_groups) {
         if (layout.shape.world() != test::world().size() || layout.cuts != zero3) continue;
-        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.sections);
         const test::Outcome outcome = run(test::world(), layout);
         if (!test::world().is_root()) continue;
         test::expect_equal(outcome, reference);
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
     all.insert(all.end(), layouts_of_groups.begin(), layouts_of_groups.end());
     for (const Layout& layout : all) {
         if (layout.shape.world() != test::world().size()) continue;
-        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.sections);
         test::TestModel model(test::world(), folder.folder(),
                               {.shape = layout.shape, .cuts = layout.cuts, .chunks = in_pieces});
         const int64_t first = 4 / layout.shape.data() * model.mesh.data_rank();
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_chunks_changes_no_bit_of_a_row) {
     const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 60);
     for (const Layout& layout : layouts_of_groups) {
         if (layout.shape.world() != test::world().size()) continue;
-        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.sections);
         const auto logits = [&](int64_t rows_of_expert) {
             test::TestModel model(test::world(), folder.folder(),
                                   {.shape = layout.shape,

@@ -36,7 +36,7 @@ const std::vector<Layout> layouts{
 // Which logits differ at all between two batches that differ in one token.
 void expect_no_leak(const std::string& name, const Layout& layout, test::RowKind kind,
                     const data::Rows& rows, const std::filesystem::path& adapter = {},
-                    shard::Form frozen_form = shard::Form::numbers) {
+                    shard::Codec frozen_form = shard::Codec::compute) {
     test::TestModel model(test::world(), test::golden_folder() / "models" / name,
                           {.shape = layout.shape,
                            .cuts = layout.cuts,
@@ -85,9 +85,10 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
                 }
             expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_qv");
             expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_dora");
-            expect_no_leak("qwen3-tiny", layout, kind, rows, start / "qwen3_all", shard::Form::nf4);
+            expect_no_leak("qwen3-tiny", layout, kind, rows, start / "qwen3_all",
+                           shard::Codec::nf4);
             expect_no_leak("llama3-tiny", layout, kind, rows, start / "llama3_all",
-                           shard::Form::nested_nf4);
+                           shard::Codec::nested_nf4);
         }
     }
 }

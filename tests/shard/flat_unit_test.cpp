@@ -36,7 +36,9 @@ BOOST_AUTO_TEST_CASE(groups_lie_side_by_side_and_matrices_come_first) {
 BOOST_AUTO_TEST_CASE(outputs_of_adapters_lie_between_matrices_and_vectors) {
     UnitLayout layout("unit");
     const auto is_output = [](const TensorSpec& tensor) {
-        return ParameterGroup{.tensors = {tensor}, .is_adapter = true, .is_adapter_output = true};
+        return ParameterGroup{.tensors = {tensor},
+                              .is_made_by_run = true,
+                              .update = UpdateKind::decaying_at_own_rate};
     };
     layout.add({{{"norm", {5}}}});
     layout.add(is_output({"magnitude", {6}}));
@@ -54,16 +56,16 @@ BOOST_AUTO_TEST_CASE(outputs_of_adapters_lie_between_matrices_and_vectors) {
 BOOST_AUTO_TEST_CASE(adapters_that_train_together_lie_as_in_units_of_their_own) {
     constexpr int64_t num_parts = 3;
     const auto add_adapter = [](UnitLayout& layout, int64_t rank, size_t adapter) {
-        layout.add({.tensors = {{"a", {rank, 5}}}, .is_adapter = true, .adapter = adapter});
+        layout.add({.tensors = {{"a", {rank, 5}}}, .is_made_by_run = true, .variant = adapter});
         layout.add({.tensors = {{"b", {7, rank}}},
-                    .is_adapter = true,
-                    .is_adapter_output = true,
-                    .adapter = adapter});
+                    .is_made_by_run = true,
+                    .update = UpdateKind::decaying_at_own_rate,
+                    .variant = adapter});
     };
     UnitLayout together("unit");
     for (const size_t adapter : {0UL, 1UL}) add_adapter(together, adapter == 0 ? 2 : 30, adapter);
     const FlatUnit unit = together.finish(num_parts).front();
-    BOOST_TEST(unit.num_adapters() == 2);
+    BOOST_TEST(unit.num_variants() == 2);
     int64_t end = 0;
     for (const FlatUnit::UpdateRange& section : unit.update_ranges()) {
         BOOST_TEST(section.range.begin == end);
@@ -74,7 +76,7 @@ BOOST_AUTO_TEST_CASE(adapters_that_train_together_lie_as_in_units_of_their_own) 
         UnitLayout alone("unit");
         add_adapter(alone, adapter == 0 ? 2 : 30, 0);
         const FlatUnit own = alone.finish(num_parts).front();
-        const Range range = unit.adapter_range(adapter);
+        const Range range = unit.variant_range(adapter);
         BOOST_TEST(range.size() == own.size());
         for (size_t tensor = 0; tensor < own.tensors().size(); ++tensor)
             BOOST_TEST(unit.tensors()[2 * adapter + tensor].offset - range.begin ==
@@ -108,15 +110,14 @@ BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
 BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_some_matrices) {
     UnitLayout layout("unit");
     const ParameterId norm = layout.add({{{"norm", {5}}}});
-    const ParameterId up = layout.add({.tensors = {{"up", {8, 9}}}, .begins_with_product = true});
+    const ParameterId up = layout.add({.tensors = {{"up", {8, 9}}}, .is_overwritten = true});
     const ParameterId table = layout.add({{{"table", {4, 8}}}});
-    const ParameterId down =
-        layout.add({.tensors = {{"down", {9, 7}}}, .begins_with_product = true});
+    const ParameterId down = layout.add({.tensors = {{"down", {9, 7}}}, .is_overwritten = true});
     const FlatUnit unit = layout.finish(2).front();
     const at::Tensor flat = at::ones({unit.size()});
     for (const auto& range : unit.begun_with_zeros())
         flat.narrow(0, range.begin, range.size()).zero_();
-    std::vector<bool> unbegun = unit.begun_by_products();
+    std::vector<bool> unbegun = unit.overwritten();
     BOOST_TEST(flat.sum().item<double>() == 8 * 9 + 9 * 7);
     const UnitTensors gradients({{&unit, flat, at::kFloat, &unbegun}});
     BOOST_TEST(gradients[norm].sum().item<double>() == 0);
@@ -130,7 +131,7 @@ BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_some_matrices) {
     BOOST_TEST(gradients[down].sum().item<double>() == 0);
     BOOST_TEST(!gradients.sum(down).begins);
     BOOST_TEST(gradients[up].sum().item<double>() == 8 * 9);
-    unbegun = unit.begun_by_products();
+    unbegun = unit.overwritten();
     gradients.begin_all();
     BOOST_TEST(flat.sum().item<double>() == 0);
     BOOST_TEST(!gradients.sum(up).begins);
@@ -150,8 +151,8 @@ BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_experts) {
                 for (int64_t expert = 0; expert < 4; ++expert)
                     tensors.push_back({std::string(1, static_cast<char>('a' + expert)), {6, 3}});
             }
-            const ParameterId experts = layout.add(
-                {.tensors = tensors, .is_of_experts = true, .begins_with_product = true});
+            const ParameterId experts =
+                layout.add({.tensors = tensors, .is_divided = true, .is_overwritten = true});
             int64_t units_of_experts = 0;
             for (const FlatUnit& unit : layout.finish(2, 0, is_shared ? 2 : 1, is_shared ? 1 : 2)) {
                 if (!unit.holds(experts)) continue;
@@ -159,7 +160,7 @@ BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_experts) {
                 const at::Tensor flat = at::full({unit.section_size()}, 1.0);
                 for (const auto& range : unit.begun_with_zeros())
                     flat.narrow(0, range.begin, range.size()).zero_();
-                std::vector<bool> unbegun = unit.begun_by_products();
+                std::vector<bool> unbegun = unit.overwritten();
                 const UnitTensors gradients({{&unit, flat, at::kFloat, &unbegun}});
                 const UnitTensors::Sum first = gradients.sum(experts);
                 BOOST_TEST(first.begins);
@@ -175,8 +176,9 @@ BOOST_AUTO_TEST_CASE(products_begin_the_gradients_of_experts) {
 BOOST_AUTO_TEST_CASE(vectors_that_decay_lie_among_the_matrices) {
     UnitLayout layout("unit");
     layout.add({{{"norm", {5}}}, InitialValues::ones});
-    const ParameterId rate = layout.add(
-        {.tensors = {{"rate", {4}}}, .initial = InitialValues::log_uniform, .decays = true});
+    const ParameterId rate = layout.add({.tensors = {{"rate", {4}}},
+                                         .initial = InitialValues::log_uniform,
+                                         .update = UpdateKind::decaying});
     const FlatUnit unit = layout.finish(1).front();
     BOOST_TEST(unit.tensors()[0].spec.name == "rate");
     BOOST_TEST(unit.matrices_end() == 4);
@@ -192,9 +194,9 @@ BOOST_AUTO_TEST_CASE(a_module_has_a_unit_for_each_role) {
     layout.freeze({"layer.q", "layer.k", "elsewhere"});
     const std::vector<FlatUnit> units = layout.finish(3, 7);
     BOOST_REQUIRE(units.size() == 2);
-    BOOST_TEST((units[0].role() == Role::trained));
-    BOOST_TEST((units[1].role() == Role::frozen));
-    BOOST_TEST((layout.role_of(qk) == Role::frozen));
+    BOOST_TEST((units[0].is_trained()));
+    BOOST_TEST((!units[1].is_trained()));
+    BOOST_TEST(!layout.is_trained(qk));
     BOOST_TEST(units[0].name() == "block");
     BOOST_TEST(units[1].name() == "block (frozen)");
     for (const FlatUnit& unit : units) BOOST_TEST(unit.module() == 7);
@@ -240,8 +242,8 @@ BOOST_AUTO_TEST_CASE(parts_in_four_bits_hold_whole_blocks) {
     layout.add({{{"q", {60, 50}}, {"k", {20, 50}}}});
     layout.add({{{"norm", {50}}}});
     layout.freeze({"q", "k", "norm"});
-    for (const Form form : {Form::nf4, Form::nested_nf4}) {
-        layout.set_form(form);
+    for (const Codec form : {Codec::nf4, Codec::nested_nf4}) {
+        layout.set_codec(form);
         for (const int64_t num_parts : {1, 2, 3, 8}) {
             const std::vector<FlatUnit> units = layout.finish(num_parts);
             BOOST_REQUIRE(units.size() == 2);
@@ -249,7 +251,7 @@ BOOST_AUTO_TEST_CASE(parts_in_four_bits_hold_whole_blocks) {
             const FlatUnit& unit = units[1];
             // 47 and 16 blocks.
             BOOST_TEST(unit.nf4()->num_blocks() == 63);
-            BOOST_TEST(unit.nf4()->bytes() >= 63 * (32 + (form == Form::nf4 ? 4 : 1)));
+            BOOST_TEST(unit.nf4()->bytes() >= 63 * (32 + (form == Codec::nf4 ? 4 : 1)));
             std::map<std::string, int64_t> next;
             for (int64_t part = 0; part < num_parts; ++part)
                 for (const TensorPiece& piece :
@@ -284,11 +286,11 @@ BOOST_AUTO_TEST_CASE(slices_of_experts_are_units) {
     ParameterGroup single;
     for (int expert = 0; expert < 6; ++expert)
         single.tensors.push_back({"up" + std::to_string(expert), {3, 5}});
-    single.is_of_experts = true;
+    single.is_divided = true;
     const ParameterId up = layout.add(single);
     ParameterGroup stacked;
     stacked.tensors = {{"down", {6, 5, 3}}};
-    stacked.is_of_experts = true;
+    stacked.is_divided = true;
     const ParameterId down = layout.add(stacked);
 
     const std::vector<FlatUnit> units = layout.finish(4, 7, 1, 3);
@@ -297,7 +299,7 @@ BOOST_AUTO_TEST_CASE(slices_of_experts_are_units) {
     BOOST_TEST(units[0].stage() == 0);
     for (size_t slice = 0; slice < 3; ++slice) {
         const FlatUnit& unit = units[slice + 1];
-        BOOST_TEST(unit.name() == "block (slice " + std::to_string(slice) + " of its experts)");
+        BOOST_TEST(unit.name() == "block (slice " + std::to_string(slice) + ")");
         BOOST_TEST(unit.module() == 7);
         BOOST_TEST((!unit.comes_with(units[0]) && unit.comes_with(unit)));
         BOOST_TEST(unit.num_sections() == 1);
@@ -333,7 +335,7 @@ BOOST_AUTO_TEST_CASE(experts_that_ranks_share_are_a_unit_of_sections) {
         ParameterGroup group;
         for (int expert = 0; expert < 6; ++expert)
             group.tensors.push_back({name + std::to_string(expert), shape});
-        group.is_of_experts = true;
+        group.is_divided = true;
         return group;
     };
     const ParameterId norm = layout.add({{{"norm", {5}}}});
@@ -345,7 +347,7 @@ BOOST_AUTO_TEST_CASE(experts_that_ranks_share_are_a_unit_of_sections) {
     BOOST_REQUIRE(units.size() == 2);
     BOOST_TEST((units[0].holds(norm) && !units[0].holds(up) && !units[0].holds(down)));
     const FlatUnit& unit = units[1];
-    BOOST_TEST(unit.name() == "block (experts)");
+    BOOST_TEST(unit.name() == "block (in sections)");
     BOOST_TEST(unit.module() == 7);
     BOOST_TEST(unit.num_sections() == 3);
     BOOST_TEST(unit.section_size() % 4 == 0);

@@ -13,7 +13,6 @@
 
 using namespace ringshard;
 using shard::Access;
-using shard::Role;
 using shard::Zero;
 
 namespace {
@@ -23,8 +22,8 @@ std::vector<shard::FlatUnit> make_units(int64_t parts) {
     std::vector<shard::FlatUnit> units;
     for (const int64_t rows : {7, 5, 3}) {
         shard::UnitLayout layout(std::to_string(rows));
-        layout.add({.tensors = {{format_text("matrix{}", rows), {rows, 11}}},
-                    .begins_with_product = true});
+        layout.add(
+            {.tensors = {{format_text("matrix{}", rows), {rows, 11}}}, .is_overwritten = true});
         layout.add({{{format_text("vector{}", rows), {rows}}}});
         if (rows == 5) layout.freeze({"matrix5", "vector5"});
         units.push_back(layout.finish(parts, units.size()).front());
@@ -138,14 +137,14 @@ void check_sums_of_gradients(Zero& zero, Adder adder = Adder::whole) {
     }
     zero.finish_gradients();
     double squares = 0;
-    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-        const auto& [unit, range] = zero.chunks()[chunk];
+    const shard::Shelf& trained = zero.shelves().front();
+    for (size_t chunk = 0; chunk < trained.chunks.size(); ++chunk) {
+        const auto& [unit, range] = trained.chunks[chunk];
         at::Tensor sum = at::zeros({zero.units()[unit].size()});
         for (int64_t rank = 0; rank < test::world().size(); ++rank)
             sum += micro_batches * numbers_of(zero.units()[unit], rank);
         sum *= reached(zero.units()[unit], adder);
-        BOOST_TEST(zero.gradient_shards()
-                       .load(chunk, Access::read)
+        BOOST_TEST(trained.gradients->load(chunk, Access::read)
                        .equal(sum.narrow(0, range.begin, range.size())));
         const shard::Range mine = zero.exclusive_range(unit);
         squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
@@ -206,8 +205,9 @@ BOOST_AUTO_TEST_CASE(a_frozen_unit_has_weights_in_the_compute_type_alone) {
     in_every_profile(
         [](Zero& zero, const mesh::Mesh& mesh, const mesh::Cuts& cuts, at::ScalarType type) {
             constexpr size_t frozen = 1;
-            BOOST_TEST(zero.chunks().shard(frozen).size() == 0);
-            for (const shard::Chunk& chunk : zero.chunks()) BOOST_TEST(chunk.unit != frozen);
+            BOOST_TEST(zero.shelves().front().chunks.shard(frozen).size() == 0);
+            for (const shard::Chunk& chunk : zero.shelves().front().chunks)
+                BOOST_TEST(chunk.unit != frozen);
             BOOST_TEST(zero.weights_at_rest_of(frozen).shards.type() == type);
             BOOST_CHECK_THROW(zero.gradients(frozen), std::exception);
 
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_unit_has_weights_in_the_compute_type_alone) {
                 const int64_t whole = unit.size();
                 const int64_t part = cuts.optimizer ? whole / ranks : whole;
                 weights += bytes * (cuts.weights ? part : whole);
-                if (unit.role() == Role::frozen) continue;
+                if (!unit.is_trained()) continue;
                 if (type != at::kFloat) weights += 4 * part;
                 if (cuts.optimizer) gradients += 4 * part;
                 if (!cuts.gradients) gradients += 4 * whole;
@@ -234,10 +234,10 @@ BOOST_AUTO_TEST_CASE(a_frozen_unit_has_weights_in_the_compute_type_alone) {
 
 BOOST_AUTO_TEST_CASE(updated_weights_are_published_and_frozen_ones_stay) {
     in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
-        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-            const at::Tensor weights = zero.weight_shards().load(chunk, Access::read);
+        for (size_t chunk = 0; chunk < zero.shelves().front().chunks.size(); ++chunk) {
+            const at::Tensor weights = zero.shelves().front().exact().load(chunk, Access::read);
             weights.add_(1);
-            zero.weight_shards().store(chunk, weights);
+            zero.shelves().front().exact().store(chunk, weights);
         }
         zero.refresh_compute_weights();
         zero.begin_pass(order_of(zero));
@@ -256,20 +256,22 @@ BOOST_AUTO_TEST_CASE(a_trained_unit_in_fp32_is_not_rounded) {
     const c10::InferenceMode no_autograd;
     shard::UnitLayout layout("module");
     layout.add({{{"matrix", {7, 11}}}});
-    layout.add({.tensors = {{"magnitudes", {77}}}, .form = shard::Form::wide});
+    layout.add({.tensors = {{"magnitudes", {77}}}, .placement = {.codec = shard::Codec::fp32}});
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     for (const Profile& profile : profiles) {
         BOOST_TEST_INFO_SCOPE(profile.name);
         Zero zero(layout.finish(mesh.shape().zero()), profile.cuts, {at::kBFloat16, at::kFloat},
                   mesh);
-        BOOST_REQUIRE(zero.num_units() == 2 && zero.units()[1].is_wide());
+        BOOST_REQUIRE(zero.num_units() == 2 &&
+                      zero.units()[1].placement().codec == shard::Codec::fp32);
         load(zero);
         for (int step = 1; step <= 2; ++step) {
-            for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-                const at::Tensor weights = zero.weight_shards().load(chunk, Access::read);
-                weights.add_(0x1p-12);
-                zero.weight_shards().store(chunk, weights);
-            }
+            for (const auto& [chunks, shards] : zero.trained_weights())
+                for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+                    const at::Tensor weights = shards.load(chunk, Access::read);
+                    weights.add_(0x1p-12);
+                    shards.store(chunk, weights);
+                }
             zero.refresh_compute_weights();
             zero.begin_pass({0, 1});
             for (const size_t unit : order_of(zero)) {
@@ -307,7 +309,7 @@ std::vector<shard::FlatUnit> units_with_experts(int64_t parts, int64_t ranks_of_
             experts.tensors.push_back({format_text("expert{}", expert), {5, 3}});
             names.insert(format_text("expert{}", expert));
         }
-        experts.is_of_experts = true;
+        experts.is_divided = true;
         layout.add(std::move(experts));
         if (are_frozen) layout.freeze(names);
         for (shard::FlatUnit& unit : layout.finish(parts, units.size(), ranks_of_experts))
@@ -329,13 +331,13 @@ BOOST_AUTO_TEST_CASE(a_rank_has_the_section_of_its_experts) {
     for (const mesh::MeshShape& shape : shapes)
         for (const Profile& profile : profiles) {
             BOOST_TEST_INFO_SCOPE(profile.name << " on " << to_text(shape) << ", experts "
-                                               << shape.experts);
+                                               << shape.sections);
             const mesh::Mesh mesh(test::world(), shape, at::kCPU);
-            Zero zero(units_with_experts(shape.zero(), shape.experts), profile.cuts,
+            Zero zero(units_with_experts(shape.zero(), shape.sections), profile.cuts,
                       {at::kFloat, at::kFloat}, mesh);
             load(zero);
             const auto mine_of = [&](const shard::FlatUnit& unit, const at::Tensor& whole) {
-                const int64_t section = unit.num_sections() > 1 ? rank % shape.experts : 0;
+                const int64_t section = unit.num_sections() > 1 ? rank % shape.sections : 0;
                 return whole.narrow(0, section * unit.section_size(), unit.section_size());
             };
             zero.begin_pass(order_of(zero));
@@ -354,16 +356,20 @@ BOOST_AUTO_TEST_CASE(a_rank_has_the_section_of_its_experts) {
             }
             zero.finish_gradients();
             double squares = 0;
-            for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-                const auto& [unit, range] = zero.chunks()[chunk];
+            for (size_t unit = 0; unit < zero.num_units(); ++unit) {
                 const shard::FlatUnit& layout = zero.units()[unit];
+                if (!layout.is_trained()) continue;
+                const shard::Shelf& shelf = zero.shelf_of(unit);
                 const bool is_shared = layout.num_sections() > 1;
                 at::Tensor sum = at::zeros({layout.size()});
                 for (int64_t other = 0; other < ranks; ++other)
-                    if (!is_shared || other % shape.experts == rank % shape.experts)
+                    if (!is_shared || other % shape.sections == rank % shape.sections)
                         sum += numbers_of(layout, other);
-                const at::Tensor gradient = zero.gradient_shards().load(chunk, Access::read);
-                BOOST_TEST(gradient.equal(sum.narrow(0, range.begin, range.size())));
+                for (size_t c = shelf.chunks.first_of(unit); c < shelf.chunks.end_of(unit); ++c) {
+                    const shard::Range& range = shelf.chunks[c].range;
+                    BOOST_TEST(shelf.gradients->load(c, Access::read)
+                                   .equal(sum.narrow(0, range.begin, range.size())));
+                }
                 const shard::Range mine = zero.exclusive_range(unit);
                 squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
             }

@@ -45,7 +45,7 @@ model::ModelSpec spec_of(const std::filesystem::path& folder, const TestModel::O
     }
     if (adapters)
         if (const auto failure = model::add_adapters(spec, *adapters)) throw Error(*failure);
-    if (options.frozen_form != shard::Form::numbers)
+    if (options.frozen_form != shard::Codec::compute)
         if (const auto failure = model::quantize_frozen(spec, options.frozen_form))
             throw Error(*failure);
     return spec;
@@ -106,7 +106,7 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
         if (gradients && !zero.is_trained(unit)) continue;
         const auto [chunks, weights] = zero.weights_at_rest_of(unit);
         put_shards(flat, chunks.shard(unit),
-                   (gradients ? zero.gradient_shards() : weights).load_shard(unit));
+                   (gradients ? *zero.shelf_of(unit).gradients : weights).load_shard(unit));
         for (const shard::PlacedTensor& tensor : layout.tensors())
             if (!tensor.begins_before)
                 tensors[tensor.spec.name] =

@@ -35,7 +35,7 @@ public:
         std::string freeze = {};  // as the setting
         std::optional<model::LoraConfig> adapters = {};
         std::filesystem::path adapter = {};  // the folder of a PEFT adapter
-        shard::Form frozen_form = shard::Form::numbers;
+        shard::Codec frozen_form = shard::Codec::compute;
         std::optional<model::Chunks> chunks = {};
         std::optional<model::Fp8Options> fp8 = {};
         std::optional<model::DelayedScaling::Options> delayed_scaling = {};

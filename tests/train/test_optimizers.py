@@ -18,6 +18,7 @@ COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
           "--bf16", "true", "--learning_rate", "2e-4", "--max_length", "48", "--max_steps", "6", "--logging_steps", "1",
           "--save_steps", "3", "--full_determinism", "--weight_decay", "0.1"]
 LION = ["--optim", "lion_32bit", "--adam_beta2", "0.99"]
+FP32 = [{"true": "false"}.get(word, word) for word in COMMON]
 CUT = ["--profile", "zero3", "--cp_size", "2", "--per_device_train_batch_size", "4"]
 
 
@@ -64,9 +65,52 @@ class Optimizers(TrainerTest):
                         "--check_replicas_every", "1", ranks=2), 0)
 
     def test_an_optimizer_that_is_not_there(self):
-        for name in ("rmsprop", "muon"):
+        for name in ("rmsprop", "adafactor"):
             self.expect(run("train", *COMMON, "--optim", name, "--output_dir", os.path.join(self.folder.name, "no")), 78,
                         f"optim = {name}")
+
+    def losses(self, name, *flags, ranks=None, rows=4):
+        output = os.path.join(self.folder.name, self.id() + name)
+        self.expect(run("train", *FP32, *flags, "--per_device_train_batch_size", str(rows), "--output_dir", output, ranks=ranks), 0)
+        return [step["loss"] for step in read_steps(output)]
+
+    def expect_close(self, ours, theirs, most, what):
+        self.assertEqual(len(ours), len(theirs))
+        for step, (mine, other) in enumerate(zip(ours, theirs)):
+            self.assertLess(abs(mine - other), most * other, (what, step))
+
+    def test_layouts_and_resumes_in_another_layout_change_nothing(self):
+        zero3 = ["--profile", "zero3", "--cp_size", "2"]
+        for name, most, *flags in (("muon", 1e-5, "--optim_args", "adjust_lr_fn=match_rms_adamw"), ("adamw_8bit", 2e-4),
+                                   ("lion_8bit", 1e-3), ("sgd", 1e-5, "--optim_args", "momentum=0.9,nesterov=True"), ("sgd", 1e-5)):
+            with self.subTest(optim=name):
+                flags = ["--optim", name, *flags]
+                alone = self.losses(name + "alone" + str(len(flags)), *flags)
+                self.expect_close(self.losses(name + "zero1" + str(len(flags)), *flags, "--profile", "zero1", ranks=2, rows=2), alone, most, "zero1")
+                output = os.path.join(self.folder.name, self.id() + name + "alone" + str(len(flags)))
+                shutil.rmtree(os.path.join(output, "checkpoint-6"))
+                self.expect(run("train", *FP32, *flags, *zero3, "--per_device_train_batch_size", "4", "--output_dir", output, ranks=2),
+                            0, "checkpoint-3")
+                self.expect_close([step["loss"] for step in read_steps(output)], alone, most, "resumed")
+
+    def test_replicas_of_other_optimizers_are_compared(self):
+        for name in ("muon", "adamw_8bit"):
+            self.losses(name, "--optim", name, "--profile", "zero2", "--dp_replicate_size", "2", "--dp_shard_size", "1",
+                        "--check_replicas_every", "1", ranks=2, rows=2)
+
+    def test_a_hundred_steps_in_eight_bits_are_those_of_fp32(self):
+        long = ["--max_steps", "100", "--save_strategy", "no"]
+        for name, other in (("adamw_8bit", "adamw_torch"),):
+            eight = self.losses(name, "--optim", name, *long)
+            self.expect_close(eight, self.losses(other, "--optim", other, *long), 2e-3, name)
+
+    def test_updates_by_names(self):
+        groups = json.dumps([{"pattern": "embed_tokens", "lr": 0}, {"pattern": "mlp", "optim": "sgd", "lr": 0.5}])
+        self.losses("", "--lr_groups", groups, "--profile", "zero3", ranks=2, rows=2)
+        for wrong, words in (([{"pattern": "embed_token\\."}], "matches no trained weight; the nearest are"),
+                             ([{"pattern": "mlp"}, {"pattern": "mlp.up"}], "has a rule before it"),
+                             ([{"pattern": "q_proj"}], "one matrix product")):
+            self.expect(run("train", *FP32, "--lr_groups", json.dumps(wrong), "--output_dir", os.path.join(self.folder.name, "no")), 78, words)
 
 
 if __name__ == "__main__":

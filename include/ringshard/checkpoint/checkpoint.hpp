@@ -14,6 +14,7 @@
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/optim/plateau.hpp"
+#include "ringshard/optim/update_groups.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -91,7 +92,7 @@ std::optional<Failure> check_fit(const Checkpoint& checkpoint,
 // Fails unless the checkpoint holds these optimizer states for every weight.
 std::optional<Failure> check_states(const Checkpoint& checkpoint,
                                     const std::vector<shard::FlatUnit>& units,
-                                    const std::vector<std::string>& state_names);
+                                    const optim::UpdateGroups& groups);
 
 // Fails (78) if a tensor is trained in the checkpoint but frozen in these units, or the reverse.
 std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWeights& frozen,

@@ -13,8 +13,11 @@
 // that it assigned. HDF5 is not thread-safe: one thread at a time calls these functions.
 namespace ringshard::checkpoint {
 
-enum class ElementType { fp32, bf16 };
-constexpr int64_t bytes_of(ElementType type) { return type == ElementType::bf16 ? 2 : 4; }
+enum class ElementType { fp32, bf16, u8 };
+constexpr int64_t bytes_of(ElementType type) {
+    if (type == ElementType::u8) return 1;
+    return type == ElementType::bf16 ? 2 : 4;
+}
 
 struct DatasetSpec {
     std::string name;  // "/model/lm_head.weight"

@@ -35,7 +35,7 @@ enum class Schedule {
     deepspeed_warmup_decay,
     deepspeed_warmup_cosine,
 };
-enum class Optimizer { adamw, lion };
+enum class Optimizer { adamw, adamw_8bit, lion, lion_8bit, muon, sgd };
 enum class OnNan { abort, skip, rewind };
 
 struct TrainingSettings {
@@ -51,6 +51,8 @@ struct TrainingSettings {
     std::string lr_scheduler_kwargs;  // JSON
     double warmup_steps = 0;          // below 1: a fraction of all steps
     Optimizer optim = Optimizer::adamw;
+    std::string optim_args;  // key=value,key=value
+    std::string lr_groups;   // JSON
     double weight_decay = 0.0;
     double adam_beta1 = 0.9;
     double adam_beta2 = 0.999;

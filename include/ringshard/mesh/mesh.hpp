@@ -41,13 +41,18 @@ public:
     comm::Communicator& zero() const { return *zero_; }
     comm::Communicator& world() const { return *world_; }
 
-    // The ranks that share the experts of one copy of the model.
-    comm::Communicator& experts() const { return *experts_; }
-    // The ranks of the zero group, and of the world, that hold the same experts as this one.
-    comm::Communicator& expert_zero() const { return expert_zero_ ? *expert_zero_ : *zero_; }
-    comm::Communicator& expert_world() const { return expert_world_ ? *expert_world_ : *world_; }
+    // The ranks that hold the sections of one copy of a unit, where units have sections.
+    comm::Communicator& sections() const { return *sections_; }
+    // The ranks of the zero group, and of the world, that hold the same section as this one.
+    comm::Communicator& section_zero() const { return section_zero_ ? *section_zero_ : *zero_; }
+    comm::Communicator& section_world() const { return section_world_ ? *section_world_ : *world_; }
 
 private:
+    friend struct MeshGroup;  // the table of the communicators
+    using MakeGroup = std::function<std::unique_ptr<comm::Communicator>(
+        const char* name, int64_t group, int64_t rank, int64_t size)>;
+    void make_groups(const MakeGroup& make, int64_t rank);
+
     MeshShape shape_;
     Coordinates coordinates_;
     at::Device device_;
@@ -56,10 +61,10 @@ private:
     std::unique_ptr<comm::Communicator> ulysses_;
     std::unique_ptr<comm::Communicator> zero_;
     std::unique_ptr<comm::Communicator> world_;
-    std::unique_ptr<comm::Communicator> experts_;
-    // Only with shared experts; without, all ranks hold the same experts.
-    std::unique_ptr<comm::Communicator> expert_zero_;
-    std::unique_ptr<comm::Communicator> expert_world_;
+    std::unique_ptr<comm::Communicator> sections_;
+    // Null where there is one section: then all ranks hold the same.
+    std::unique_ptr<comm::Communicator> section_zero_;
+    std::unique_ptr<comm::Communicator> section_world_;
 };
 
 }  // namespace ringshard::mesh

@@ -20,9 +20,9 @@ struct MeshShape {
     int64_t shard = 1;
     int64_t ring = 1;
     int64_t ulysses = 1;
-    // Ranks of zero() that share the experts: no axis of the world, but consecutive ranks of each
-    // zero group.
-    int64_t experts = 1;
+    // Ranks that hold the sections of a unit (ep_size): no axis of the world, but consecutive ranks
+    // of each zero group.
+    int64_t sections = 1;
 
     int64_t world() const { return replicate * shard * ring * ulysses; }
     int64_t data() const { return replicate * shard; }   // different batches
@@ -34,8 +34,8 @@ struct MeshShape {
 };
 
 std::string to_text(const MeshShape& shape);  // "1x4x1x2"
-// Returns every size of groups that divides the zero group, and the experts, ascending.
-std::vector<int64_t> expert_sizes(const MeshShape& shape, int64_t num_experts);
+// Returns every number of sections that divides the zero group, and `whole`, ascending.
+std::vector<int64_t> section_sizes(const MeshShape& shape, int64_t whole);
 
 struct Coordinates {
     int64_t replicate = 0;
@@ -43,6 +43,19 @@ struct Coordinates {
     int64_t ring = 0;
     int64_t ulysses = 0;
     bool operator==(const Coordinates&) const = default;
+};
+
+// The axes of the world, the slowest first, with the settings that fix their sizes.
+struct Axis {
+    const char* setting;
+    int64_t MeshShape::*size;
+    int64_t Coordinates::*place;
+};
+inline constexpr Axis axes[] = {
+    {"dp_replicate_size", &MeshShape::replicate, &Coordinates::replicate},
+    {"dp_shard_size", &MeshShape::shard, &Coordinates::shard},
+    {"cp_size", &MeshShape::ring, &Coordinates::ring},
+    {"sp_size", &MeshShape::ulysses, &Coordinates::ulysses},
 };
 
 Coordinates coordinates_of(int64_t rank, const MeshShape& shape);

@@ -39,7 +39,7 @@ struct ExportForm {
     std::vector<Constant> constants{};  // of the model, written beside its weights
 
     StoredType type_of(const shard::FlatUnit& unit) const {
-        return unit.is_wide() ? StoredType::fp32 : type;
+        return unit.placement().codec == shard::Codec::fp32 ? StoredType::fp32 : type;
     }
 };
 

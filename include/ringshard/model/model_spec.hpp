@@ -91,8 +91,9 @@ struct ModelSpec {
     std::vector<Constant> constants{};
     // Files may hold blocks behind the last one, which are no part of the model.
     bool ignores_further_blocks = false;
-    std::set<std::string> frozen{};                  // tensors that a run does not train
-    shard::Form frozen_form = shard::Form::numbers;  // of the frozen matrices of blocks
+    std::set<std::string> frozen{};                    // tensors that a run does not train
+    std::map<std::string, size_t> update_rules{};      // of tensors: shard::ParameterGroup's
+    shard::Codec frozen_form = shard::Codec::compute;  // of the frozen matrices of blocks
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;
@@ -144,10 +145,12 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
 // gathered, which come after the other units of the block.
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
                                         int64_t ranks_of_experts = 1,
-                                        bool experts_in_slices = false);
+                                        bool experts_in_slices = false,
+                                        const shard::ChooseUpdate& choose_update = {});
 // Those of a run.
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, const mesh::MeshShape& shape,
-                                        const mesh::Cuts& cuts);
+                                        const mesh::Cuts& cuts,
+                                        const shard::ChooseUpdate& choose_update = {});
 // Whether a run gathers experts in slices: where weights are sharded at rest, and given up after
 // the forward pass, and each rank computes with all experts.
 bool gathers_slices(const mesh::MeshShape& shape, const mesh::Cuts& cuts);

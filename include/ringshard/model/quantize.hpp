@@ -11,7 +11,7 @@ namespace ringshard::model {
 
 // Gives this form to the linear layers of the blocks, as transformers does with load_in_4bit: the
 // embedding and the head keep their numbers. Fails (78) where such a layer is trained whole.
-std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Form form);
+std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form);
 
 // Fills the frozen weights of `dense`, of the same model in fp32, with the dequantised weights of
 // `quantized`. Collective over the zero group.

@@ -8,78 +8,79 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/config/training_settings.hpp"
+#include "ringshard/optim/update_groups.hpp"
 #include "ringshard/shard/zero.hpp"
-
-namespace ringshard::config {
-struct TrainingSettings;
-enum class Optimizer;
-}  // namespace ringshard::config
 
 namespace ringshard::optim {
 
-// One number per weight that an optimizer keeps between steps, in the chunks of Zero. Checkpoints
-// store it under its name.
+// Numbers that an optimizer keeps between steps for the weights of a shelf. Checkpoints store them
+// under this name.
 struct State {
-    std::string name;
-    std::unique_ptr<shard::FlatStore> numbers;  // fp32 or bf16
+    StateSpec spec;
+    std::unique_ptr<shard::Chunks> chunks;  // of the shelf, in numbers
+    std::unique_ptr<shard::FlatStore> numbers;
 };
 
-// Updates this rank's shards. Each kind of optimizer is a class that derives from this one; it
-// says which states it keeps and how one range of weights is updated.
-class Optimizer {
+// The update of the weights of one of the variants that train together.
+struct Update {
+    double learning_rate;
+    double gradient_scale;  // multiplies the gradients first
+    double weight_decay;
+    double output_rate;  // factor of the learning rate of B, magnitudes and vectors
+};
+
+// Updates the weights of one shelf. Each optimizer is a class that derives from it: it says how one
+// range of weights is updated.
+class Updater {
 public:
-    virtual ~Optimizer() = default;
-    Optimizer(const Optimizer&) = delete;
-    Optimizer& operator=(const Optimizer&) = delete;
+    explicit Updater(const UpdaterContext& context);
+    virtual ~Updater() = default;
+    Updater(const Updater&) = delete;
+    Updater& operator=(const Updater&) = delete;
 
-    // The update of the weights of one of the adapters that train together.
-    struct Update {
-        double learning_rate;
-        double gradient_scale;  // multiplies the gradients first
-        double weight_decay;
-        double output_rate;  // factor of the learning rate of B, magnitudes and vectors
-    };
-    // Updates the weights of all chunks and clears their gradients. Matrices and magnitudes of
-    // adapters decay, other vectors do not. One update for each of Zero::num_adapters(); the
-    // weights of an adapter without one stay as they are.
-    void step(shard::Zero& zero, std::span<const std::optional<Update>> updates);
-    // step() for all weights, with weight_decay and loraplus_lr_ratio of the settings.
-    void step(shard::Zero& zero, double learning_rate, double gradient_scale);
-
-    // Counts a step that changed no weight: bias corrections follow the steps of the run.
-    void skip_step() { ++steps_done_; }
-
-    // Sets all states to zero, as before the first step.
-    void forget(const shard::Zero& zero);
-
+    const shard::Shelf& shelf() const { return shelf_; }
     const std::vector<State>& states() const { return states_; }
-    int64_t memory() const;            // bytes of all states, in memory
-    int64_t bytes_per_weight() const;  // of all states, wherever they lie
-    int64_t steps_done() const { return steps_done_; }
-    void set_steps_done(int64_t steps) { steps_done_ = steps; }
+
+    // A step of a run, from 1, with an update for each of the variants; the weights of a variant
+    // without one stay as they are.
+    struct Step {
+        int64_t number;
+        std::span<const std::optional<Update>> updates;
+        // For each unit and variant: the number of the variant's elements in units before it.
+        const std::vector<std::vector<int64_t>>& places_before;
+    };
+    // Updates the weights of all chunks and clears their gradients. Collective over the groups of
+    // the shelf's units for some optimizers.
+    virtual void step(const Step& step);
 
 protected:
-    // A range of weights with one decay and one rate, with their states and gradients: flat, all of
-    // the same size.
+    // A range of weights with one decay and one rate, with their states and gradients: flat, the
+    // states in numbers.
     struct Slice {
         at::Tensor weights;              // fp32
         std::vector<at::Tensor> states;  // in the order of states()
         at::Tensor gradient;             // fp32; the update clears it
         at::Tensor rounded;              // gets the new weights in bf16; undefined: none
         // The number of the slice's first element among all trained weights, or among those of one
-        // adapter.
+        // variant.
         int64_t first_place;
-        double weight_decay;
+        size_t unit;
+        shard::Range range;  // of the unit
     };
     struct StepSize {
         double learning_rate;
         double gradient_scale;
+        double weight_decay;
+        double beta1;
+        double beta2;
         int64_t step;  // from 1
     };
-
-    // The states lie in the offload store, if there is one.
-    Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
-              const std::vector<std::string>& state_names, offload::OffloadStore* offload_store);
+    // Calls the function for each range that is treated alike.
+    using UpdateSlice = void (Updater::*)(const Slice& slice, const StepSize& size) const;
+    void for_slices(const Step& step, UpdateSlice work) const;
+    const config::TrainingSettings& settings() const { return settings_; }
+    const shard::Zero& zero() const { return zero_; }
 
 private:
     // A chunk in memory.
@@ -91,12 +92,54 @@ private:
         at::Tensor rounded;
     };
     virtual void update(const Slice& slice, const StepSize& size) const = 0;
-    void update_range(const Loaded& chunk, const shard::FlatUnit::UpdateRange& alike,
-                      const std::optional<Update>& asked, int64_t first_place) const;
+    Loaded load(size_t chunk) const;
+    void store(size_t chunk, Loaded loaded) const;
+    Slice cut(const Loaded& chunk, size_t unit, const shard::Range& part,
+              int64_t first_place) const;
+    StepSize size_of(const Update& update, const shard::FlatUnit::UpdateRange& alike,
+                     int64_t step) const;
 
+    config::TrainingSettings settings_;
+    const shard::Zero& zero_;
+    const UpdateGroups& groups_;
+    const shard::Shelf& shelf_;
     std::vector<State> states_;
+};
+
+// The optimizer of a run: an updater for each trained shelf.
+class Optimizer {
+public:
+    // `zero` must outlive it. The states lie in the offload store, if there is one.
+    Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
+              offload::OffloadStore* offload_store);
+    Optimizer(const Optimizer&) = delete;
+    Optimizer& operator=(const Optimizer&) = delete;
+
+    // Matrices and magnitudes of adapters decay, other vectors do not. One update for each of
+    // Zero::num_variants().
+    void step(shard::Zero& zero, std::span<const std::optional<Update>> updates);
+    // step() for all weights, with weight_decay and loraplus_lr_ratio of the settings.
+    void step(shard::Zero& zero, double learning_rate, double gradient_scale);
+
+    // Counts a step that changed no weight: bias corrections follow the steps of the run.
+    void skip_step() { ++steps_done_; }
+
+    // Sets all states to zero, as before the first step.
+    void forget();
+
+    const std::vector<std::unique_ptr<Updater>>& updaters() const { return updaters_; }
+    int64_t memory() const;  // bytes of all states, in memory
+    // Bytes of the states of the weights that belong to this rank alone, wherever they lie.
+    int64_t own_bytes(const shard::Zero& zero) const;
+    int64_t steps_done() const { return steps_done_; }
+    void set_steps_done(int64_t steps) { steps_done_ = steps; }
+
+private:
+    UpdateGroups groups_;
     double weight_decay_;
     double loraplus_lr_ratio_;
+    std::vector<std::vector<int64_t>> places_before_;  // Updater::Step's
+    std::vector<std::unique_ptr<Updater>> updaters_;
     int64_t steps_done_ = 0;
 };
 
@@ -104,14 +147,6 @@ private:
 std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
                                           const config::TrainingSettings& settings,
                                           offload::OffloadStore* offload_store = nullptr);
-
-// The names of the states that make_optimizer() would make.
-std::vector<std::string> state_names(config::Optimizer kind);
-// Bytes of these states for one weight.
-int64_t state_bytes(const config::TrainingSettings& settings);
-// Bytes of one weight that an update reads or writes: master and states both ways, and the
-// gradient, which is cleared beside it.
-int64_t update_bytes(const config::TrainingSettings& settings);
 
 // Returns the factor by which gradients are multiplied so that their norm is at most max_norm; 1
 // where max_norm is 0.

@@ -23,6 +23,9 @@ public:
     static constexpr int64_t whole_shards = 0;
     Chunks(const std::vector<Range>& shards, int64_t most);
 
+    // The same chunks, in blocks of so many elements, of which all ranges are multiples.
+    Chunks of_blocks(int64_t elements) const;
+
     size_t size() const { return chunks_.size(); }
     const Chunk& operator[](size_t chunk) const { return chunks_[chunk]; }
     auto begin() const { return chunks_.begin(); }

@@ -3,12 +3,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ringshard/shard/nf4_layout.hpp"
+#include "ringshard/shard/placement.hpp"
 #include "ringshard/shard/shard_layout.hpp"
 
 namespace ringshard::shard {
@@ -31,45 +34,43 @@ enum class InitialValues {
     softplus_0_3
 };
 
-// Trained weights have gradients and states of the optimizer, and fp32
-// weights beside those in the compute type; frozen weights have the compute type alone.
-enum class Role { trained, frozen };
+// How an update treats weights: with weight decay and the rate of the run, with weight decay and a
+// rate that may be another, or with such a rate and without decay.
+enum class UpdateKind { decaying, decaying_at_own_rate, at_own_rate };
 
-// How weights lie and are gathered: as numbers of the compute type; in fp32, whatever that type is
-// (wide); or frozen matrices in four bits, with scales in fp32 or in 8 bits (nested).
-enum class Form { numbers, wide, nf4, nested_nf4 };
-
-// Weights that lie in one unit.
-struct UnitKind {
-    Role role = Role::trained;
-    Form form = Form::numbers;
-    int64_t num_sections = 1;  // of a unit of experts: the ranks that share them
-    // Of a unit with a slice of a block's experts: its number, and that of all slices.
-    int64_t slice = 0;
-    int64_t num_slices = 1;
-
-    bool is_of_experts() const { return num_sections > 1 || num_slices > 1; }
-};
+// Where a matrix stands between the input of the model and its output: it is a table whose rows are
+// looked up, it makes the outputs, or it does neither.
+enum class Stand { table, inner, output };
 
 // Tensors that lie side by side in a flat buffer, so that they can be used as one matrix too: the
 // query, key and value projections. They agree in all but their first dimension.
 struct ParameterGroup {
     std::vector<TensorSpec> tensors;
     InitialValues initial = InitialValues::normal;
-    Role role = Role::trained;
-    Form form = Form::numbers;
-    bool is_adapter = false;  // made by a run: the files of a model do not hold it
-    bool decays = false;      // vectors that decay as matrices do
-    bool is_bias = false;     // never decays, whatever its shape, and never lies in four bits
-    // B, or the magnitudes of an adapter: they decay as matrices do, and have a rate of their own.
-    bool is_adapter_output = false;
-    // Equally many tensors of each expert, in the order of experts; or one tensor whose first
-    // dimension is the experts.
-    bool is_of_experts = false;
-    size_t adapter = 0;  // which of the adapters that train together; 0 of all other parameters
-    // The first product of a backward pass writes its gradient, and the others add to it.
-    bool begins_with_product = false;
+    Placement placement{};
+    bool is_made_by_run = false;  // the files of a model do not hold it
+    // If it is not given: matrices decay, vectors do not. Matrices without decay never lie in four
+    // bits.
+    std::optional<UpdateKind> update{};
+    // The rule that changes its update, from 1; 0: none.
+    size_t rule = 0;
+    // Equally many tensors for each section or slice, in their order; or one tensor whose first
+    // dimension is divided into them.
+    bool is_divided = false;
+    size_t variant = 0;  // which of the variants that train together; 0 of all other parameters
+    Stand stand = Stand::inner;
+    // The first operation of a backward pass overwrites its gradient, and the others add to it.
+    bool is_overwritten = false;
+
+    UpdateKind update_kind() const;
 };
+
+// The optimizer of a group, and the grain that its states ask for.
+struct UpdateChoice {
+    size_t updater = 0;
+    int64_t grain = Placement::least_grain;
+};
+using ChooseUpdate = std::function<UpdateChoice(const ParameterGroup&)>;
 
 // A group of parameters, named by the layout that it was added to.
 struct ParameterId {
@@ -83,8 +84,8 @@ struct PlacedTensor {
     InitialValues initial;
     int64_t offset;
     int64_t size;
-    bool is_adapter = false;
-    size_t adapter = 0;          // as ParameterGroup has it
+    bool is_made_by_run = false;  // as ParameterGroup has it, and the variant
+    size_t variant = 0;
     bool begins_before = false;  // in another unit, which has the slice before this one
 };
 
@@ -96,56 +97,59 @@ struct TensorPiece {
     int64_t size;
 };
 
-// Weights of one role and form of one module (an embedding, a block, a head) as one flat buffer,
-// and with the same places their gradients and moments: matrices and vectors that decay first, then
-// the outputs of adapters, then vectors (weight decay is for those before them), every group
-// aligned to 64 bytes of the smallest type, the whole filled up so that it can be divided into
-// equal parts. Adapters that train together lie one after the other, each as it would lie in a unit
-// of its own. A unit in four bits is a buffer of bytes (Nf4Layout), and each part of it begins with
-// a block.
+// Weights of one placement and one module (an embedding, a block, a head) as one flat buffer, and
+// with the same places their gradients and moments: by the kind and the rule of their update,
+// every group aligned to the grain, the whole filled up so that it can be divided into equal parts.
+// Variants that train together lie one after the other, each as it would lie in a unit of its own.
+// A unit in four bits is a buffer of bytes (Nf4Layout), and each part of it begins with a block.
 //
-// Where ranks share the experts of a block, these are a unit of their own, divided into a section
-// for each of the ranks: the matrices of its experts, in the same places in every section. A rank
-// gathers its section alone. Or the experts of a block are several units, each with a slice of
-// them: as many experts, in order, which are gathered by themselves.
+// A unit with sections holds the same part of every divided tensor in each of them, in the same
+// places; a rank gathers its section alone. Or the divided tensors of a module are several units,
+// each with a slice of them, which are gathered by themselves.
 class FlatUnit {
 public:
-    enum class UpdateKind { decaying, adapter_output, rest };
     // Elements that an optimizer treats alike.
     struct UpdateRange {
         Range range;
         UpdateKind kind;
-        size_t adapter;
+        size_t rule;
+        size_t variant;
+    };
+    // A slice of the divided tensors of a module: its number, and that of all slices.
+    struct Slice {
+        int64_t number = 0;
+        int64_t count = 1;
     };
 
     // `module` is the number of the module among those of the model.
     FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
-             UnitKind kind = {}, size_t module = 0);
+             const Placement& placement = {}, size_t module = 0);
+    FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
+             const Placement& placement, size_t module, Slice slice);
 
     const std::string& name() const { return name_; }
-    Role role() const { return kind_.role; }
+    const Placement& placement() const { return placement_; }
+    bool is_trained() const { return placement_.is_trained; }
     // The places of a unit in four bits; null of other units.
     const Nf4Layout* nf4() const { return nf4_ ? &*nf4_ : nullptr; }
-    bool is_wide() const { return kind_.form == Form::wide; }
     size_t module() const { return module_; }
     // Whether it is gathered together with another unit.
     bool comes_with(const FlatUnit& other) const {
         return module_ == other.module_ && stage() == other.stage();
     }
-    // Of its module: 0, or the number of its slice of the experts, from 1.
-    int64_t stage() const { return kind_.num_slices > 1 ? kind_.slice + 1 : 0; }
+    // Of its module: 0, or the number of its slice, from 1.
+    int64_t stage() const { return slice_.count > 1 ? slice_.number + 1 : 0; }
     int64_t size() const { return size_; }  // elements, filled up; bytes in four bits
-    int64_t num_sections() const { return kind_.num_sections; }
+    int64_t num_sections() const { return placement_.num_sections; }
     // Elements that a rank gathers and computes with: all, unless the unit has sections.
-    int64_t section_size() const { return size_ / kind_.num_sections; }
-    // In the order of the buffer, which they fill; three of each adapter.
+    int64_t section_size() const { return size_ / placement_.num_sections; }
+    // In the order of the buffer, which they fill: of each variant the three kinds without a rule,
+    // then those with rules.
     const std::vector<UpdateRange>& update_ranges() const { return update_ranges_; }
-    size_t num_adapters() const { return update_ranges_.back().adapter + 1; }
-    // The elements of one of the adapters that train together.
-    Range adapter_range(size_t adapter) const {
-        return {update_ranges_[3 * adapter].range.begin, update_ranges_[3 * adapter + 2].range.end};
-    }
-    // The ends of the ranges of the first adapter, or of the only one.
+    size_t num_variants() const { return variants_.size(); }
+    // The elements of one of the variants that train together.
+    Range variant_range(size_t variant) const { return variants_[variant]; }
+    // The ends of the ranges without a rule, of the first variant or of the only one.
     int64_t matrices_end() const { return update_ranges_[0].range.end; }
     int64_t decaying_end() const { return update_ranges_[1].range.end; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
@@ -158,9 +162,9 @@ public:
     // stand for.
     at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const;
 
-    // Returns, for each group, whether a product writes the first values of its gradient; and the
-    // ranges of the buffer without such a group.
-    const std::vector<bool>& begun_by_products() const { return begun_by_products_; }
+    // Returns, for each group, whether the first operation overwrites its gradient; and the ranges
+    // of the buffer without such a group.
+    const std::vector<bool>& overwritten() const { return overwritten_; }
     std::vector<Range> begun_with_zeros() const;
 
 private:
@@ -171,39 +175,42 @@ private:
         size_t num_tensors = 0;
     };
     // A tensor in the buffer, or the part of it that lies in one section.
-    struct Placement {
+    struct PlacedPart {
         size_t tensor;
         int64_t first;  // element of the tensor
         int64_t offset;
         int64_t size;
     };
-    static UpdateKind kind_of(const ParameterGroup& group);
-    bool is_of_this_kind(const ParameterGroup& group) const;
+    bool is_of_this_unit(const ParameterGroup& group) const;
     void place_all(const std::vector<ParameterGroup>& groups, int64_t num_parts);
-    void place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t adapter);
-    void place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts);
+    void place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t rule,
+               size_t variant);
+    void place_sections(const std::vector<ParameterGroup>& groups, int64_t num_parts);
     void place_slice(const std::vector<ParameterGroup>& groups, int64_t num_parts);
-    // Places one of equal parts of the experts, for the buffer's first part or a later one.
+    // Places one of equal parts of the divided tensors, for the buffer's first part or a later one.
     struct Part {
         int64_t number;
         int64_t count;
         bool is_first;
     };
+    void place_parts(const std::vector<ParameterGroup>& groups, const Part& part);
     void place_part(size_t g, const ParameterGroup& group, const Part& part, int64_t begin);
-    void add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t adapter);
-    void all_decays();
+    void add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t variant);
+    void update_alike(UpdateKind kind, size_t rule);
     void place_in_four_bits(int64_t num_parts);  // what is placed, if it lies so
     at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type) const;
 
     std::string name_;
-    UnitKind kind_;
+    Placement placement_;
+    Slice slice_;
     size_t module_;
     std::optional<Nf4Layout> nf4_;
     std::vector<PlacedTensor> tensors_;
-    std::vector<Placement> placements_;  // in the order of the buffer
-    std::vector<PlacedGroup> groups_;    // in the order of the constructor's list
-    std::vector<bool> begun_by_products_;
+    std::vector<PlacedPart> placed_parts_;  // in the order of the buffer
+    std::vector<PlacedGroup> groups_;       // in the order of the constructor's list
+    std::vector<bool> overwritten_;
     std::vector<UpdateRange> update_ranges_;
+    std::vector<Range> variants_;
     int64_t size_ = 0;
 };
 
@@ -217,16 +224,19 @@ public:
     ParameterId add(ParameterGroup group);
     const std::string& prefix() const { return prefix_; }
     const std::vector<ParameterGroup>& groups() const { return groups_; }
-    Role role_of(ParameterId id) const { return groups_.at(id.group).role; }
+    bool is_trained(ParameterId id) const { return groups_.at(id.group).placement.is_trained; }
     // Freezes these tensors. Those of a group must be frozen together.
     void freeze(const std::set<std::string>& names);
-    // Gives this form to the frozen matrices of the model.
-    void set_form(Form form);
-    // Returns the units of the trained parameters and of the frozen ones, by their form; each
-    // divides into num_parts equal parts. The experts are units of their own if several ranks share
-    // them, or if they are gathered in slices.
-    std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0, int64_t ranks_of_experts = 1,
-                                 int64_t slices_of_experts = 1) const;
+    // Gives this codec to the frozen matrices of the model.
+    void set_codec(Codec codec);
+    void choose_updates(const ChooseUpdate& choose);  // of the trained groups
+    // Gives the groups of these tensors their rules. Tensors of a group have the same rule.
+    void set_rules(const std::map<std::string, size_t>& rules);
+    // Returns the units of the parameters, one for each placement; each divides into num_parts
+    // equal parts. The divided parameters are units of their own if ranks hold sections of them, or
+    // if they are gathered in slices.
+    std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0, int64_t num_sections = 1,
+                                 int64_t num_slices = 1) const;
 
 private:
     std::string module_name_;

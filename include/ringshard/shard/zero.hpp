@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,6 +16,21 @@
 #include "ringshard/shard/shard_layout.hpp"
 
 namespace ringshard::shard {
+
+// The shards of all weights of one placement, with their stores.
+struct Shelf {
+    Placement placement;
+    Chunks chunks;                       // the shards of other units are empty in it
+    std::unique_ptr<FlatStore> weights;  // at rest, which are gathered
+    // Of trained weights: in fp32, where `weights` are of another type; and the gradients.
+    std::unique_ptr<FlatStore> masters{};
+    std::unique_ptr<FlatStore> gradients{};
+
+    // The weights that an optimizer updates and checkpoints hold; and those that it writes beside
+    // them, in the compute type, none where that is fp32 too.
+    FlatStore& exact() const { return masters ? *masters : *weights; }
+    FlatStore* rounded() const { return masters ? weights.get() : nullptr; }
+};
 
 // The weights and gradients of all units, sharded over the zero group as the profile says, and
 // their way to where they are used and back. Four yes/no answers (mesh::Cuts) make up every
@@ -43,12 +60,11 @@ public:
          const mesh::Mesh& mesh, const Offloading& offloading = {});
 
     const std::vector<FlatUnit>& units() const { return units_; }
-    bool is_trained(size_t unit) const { return units_[unit].role() == Role::trained; }
+    bool is_trained(size_t unit) const { return units_[unit].is_trained(); }
     at::ScalarType compute_type() const { return types_.compute; }
     at::Device device() const { return mesh_.device(); }
     size_t num_units() const { return units_.size(); }
-    // Adapters that train together; 1 where there is one, or none.
-    size_t num_adapters() const;
+    size_t num_variants() const;  // that train together, at least 1
 
     // begin_pass() names the units that a pass needs, in order. weights() returns them in this
     // order: the whole unit, or this rank's section of it, in the compute type. Meanwhile the units
@@ -68,7 +84,7 @@ public:
     // the zero group, or over the world where nothing is sharded.
     void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
-    // As gradients(), for parts whose first product overwrites its gradient.
+    // As gradients(), for parts whose first operation overwrites its gradient.
     UnitTensors::Part unbegun_gradients(size_t unit);
     void reduce(size_t unit);
     // After the last micro-batch: the shards hold the gradient of the step. Collective over the
@@ -76,38 +92,47 @@ public:
     void finish_gradients();
     void clear_gradients();
 
-    // This rank's part of the sum of squares of the whole gradient, of each of the adapters that
+    // This rank's part of the sum of squares of the whole gradient, of each of the variants that
     // train together; else it is one number. The parts of all ranks add up to it at every profile,
     // since each sums over its own range only: no weight is counted twice.
     std::vector<double> gradient_squares() const;
     // The same as a tensor where the gradients are, without waiting for a device.
     at::Tensor sum_gradient_squares() const;
 
-    // The chunks that this rank updates: of its shards of the trained units. Weights and gradients
-    // are fp32; rounded() are the weights in the compute type, none where that is fp32 too.
-    const Chunks& chunks() const { return chunks_; }
-    FlatStore& weight_shards() const {
+    // The shelves in the order of their placements, trained ones first. Waits until all updated
+    // weights have arrived.
+    const std::deque<Shelf>& shelves() const {
         wait_for_weights();
-        return masters_ ? *masters_ : *compute_;
+        return shelves_;
     }
-    FlatStore& gradient_shards() const { return *gradients_; }
-    FlatStore* rounded() const {
+    const Shelf& shelf_of(size_t unit) const {
         wait_for_weights();
-        return masters_ ? compute_.get() : nullptr;
+        return *shelf_of_[unit];
     }
-    // The shards of all weights, by the role of their units: of trained ones in fp32, of frozen
-    // ones in the compute type, or in fp32 where their form says so.
+    // Shards of weights, of the shelves that `wanted` chooses: trained ones exact, frozen ones as
+    // they rest. Weights in four bits are bytes.
     struct Weights {
         const Chunks& chunks;
         FlatStore& shards;
     };
-    std::vector<Weights> all_weights() const;       // but those in four bits
-    std::vector<Weights> frozen_weights() const;    // none, or those of the frozen units
-    std::vector<Weights> nf4_weights() const;       // none, or bytes of the units in four bits
-    Weights weights_at_rest_of(size_t unit) const;  // those of its role
+    std::vector<Weights> weights_where(const std::function<bool(const Placement&)>& wanted) const;
+    std::vector<Weights> trained_weights() const;
+    std::vector<Weights> frozen_weights() const;  // but those in four bits
+    std::vector<Weights> all_weights() const;     // but those in four bits
+    std::vector<Weights> nf4_weights() const;
+    Weights weights_at_rest_of(size_t unit) const {
+        return {shelf_of(unit).chunks, shelf_of(unit).exact()};
+    }
     // Returns, of numbers that belong to this rank's shard of a unit, those of all shards, in
     // order. Collective over the zero group.
     at::Tensor join_shards(size_t unit, const at::Tensor& of_shard) const;
+    // The ranks that divide a unit, or a section of it, into shards; null where it is not divided.
+    comm::Communicator* shard_ranks(size_t unit) const {
+        return cuts_.optimizer ? &parts_of(units_[unit]) : nullptr;
+    }
+    // The shard of one of these ranks, and the section that they divide.
+    Range shard_of_rank(size_t unit, int rank) const;
+    Range section_range(size_t unit) const { return section_of(units_[unit]); }
     // Returns which shard of a unit this rank holds, and which section: ranks of equal numbers hold
     // copies of the same shards, or of the same whole weights.
     int64_t shard_id(size_t unit) const;
@@ -118,7 +143,7 @@ public:
         wait_for_weights();
         return states_[unit].whole_weights;
     }
-    // Records that the optimizer has updated all chunks, and wrote rounded() in the same pass.
+    // Records that the optimizer has updated all weights, and their rounded ones in the same pass.
     void mark_updated() { is_rounded_ = true; }
 
     // Returns the range of a unit that belongs to this rank alone in every profile: the unit is
@@ -135,8 +160,8 @@ public:
     };
     Memory memory() const;
 
-    // Makes weights() return the updated weights: rounds the fp32 masters if rounded() was not
-    // written, and, under profiles that keep whole weights, gathers them while the next pass
+    // Makes weights() return the updated weights: rounds the fp32 masters unless mark_updated() was
+    // called, and, under profiles that keep whole weights, gathers them while the next pass
     // computes with the units that have arrived. No unit may be gathered. Collective over the zero
     // group.
     void refresh_compute_weights();
@@ -166,13 +191,14 @@ private:
     };
     // A sum of a chunk over the copies of the model (hybrid sharding), which saw other data.
     struct SumOfCopies {
+        const Shelf* shelf;
         size_t chunk;
         at::Tensor numbers;
         at::Tensor sent;  // the numbers, or a copy in the type of reductions
         comm::Pending pending;
     };
-    // Buffers by size, used again: at most two blocks, or a block and two slices of its experts,
-    // and the vocabulary are gathered at a time.
+    // Buffers by size, used again: at most two blocks, or a block and two of its slices, and the
+    // vocabulary are gathered at a time.
     class Pool {
     public:
         at::Tensor take(int64_t size, const at::TensorOptions& options);
@@ -185,44 +211,27 @@ private:
         std::multimap<Kind, at::Tensor> free_;
     };
 
-    // The kinds of units; each has a store of its own.
-    enum class Store { trained, frozen, wide, nf4 };
-    Store store_of(const FlatUnit& unit) const {
-        if (unit.role() == Role::trained) return Store::trained;
-        if (unit.is_wide()) return Store::wide;
-        return unit.nf4() == nullptr ? Store::frozen : Store::nf4;
-    }
-    at::ScalarType type_of(Store store) const {
-        if (store == Store::wide) return at::kFloat;
-        return store == Store::nf4 ? at::kByte : types_.compute;
-    }
-    at::ScalarType gathered_type(size_t unit) const {
-        return units_[unit].is_wide() ? at::kFloat : type_of(store_of(units_[unit]));
-    }
-    // For trained units in fp32 the masters are gathered; their rounded copy is unused.
-    bool gathers_masters(size_t unit) const {
-        return masters_ && is_trained(unit) && units_[unit].is_wide();
-    }
+    at::ScalarType type_of(const Placement& placement) const;  // at rest
     std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
-    void make_weights(const Offloading& offloading);
-    std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Store store,
-                                                    const Offloading& offloading);
-    FlatStore& compute_shards(size_t unit) const;
-    void make_gradients(const Offloading& offloading);
+    void make_shelves(const Offloading& offloading);
+    std::unique_ptr<FlatStore> make_weights(const Shelf& shelf, const Offloading& offloading);
+    std::unique_ptr<FlatStore> make_gradients(const Shelf& shelf, const Offloading& offloading);
     // The ranks over which a unit, or a section of it, is sharded; the ranks that hold copies of
     // the same part; and all ranks that compute with the same unit or section.
     comm::Communicator& parts_of(const FlatUnit& unit) const {
-        return unit.num_sections() > 1 ? mesh_.expert_zero() : mesh_.zero();
+        return unit.num_sections() > 1 ? mesh_.section_zero() : mesh_.zero();
     }
     comm::Communicator& copies_of(const FlatUnit&) const { return mesh_.replicate(); }
     comm::Communicator& users_of(const FlatUnit& unit) const {
-        return unit.num_sections() > 1 ? mesh_.expert_world() : mesh_.world();
+        return unit.num_sections() > 1 ? mesh_.section_world() : mesh_.world();
     }
-    // The part of the flat buffer that this rank computes with: all, or the section of its experts.
+    // The part of the flat buffer that this rank computes with: all, or a section.
     Range section_of(const FlatUnit& unit) const;
     // The part of the unit that this rank holds, if it is sharded.
     int64_t part_number(const FlatUnit& unit) const;
-    std::vector<Range> cut_shards(Store store) const;
+    std::vector<Range> cut_shards(const Placement& placement) const;
+    const Chunks& chunks_of(size_t unit) const { return shelf_of_[unit]->chunks; }
+    void add_gradient_squares(size_t unit, std::vector<at::Tensor>& squares) const;
     void gather(size_t unit);
     void gather_ahead();
     void begin_gradient(size_t unit);
@@ -231,7 +240,7 @@ private:
     void finish_oldest_reduction();
     void add_to_shard(const Reduction& reduction);
     void sum_other_copies();
-    void start_sum_of_copies(size_t chunk, at::Tensor numbers);
+    void start_sum_of_copies(const Shelf& shelf, size_t chunk, at::Tensor numbers);
     void finish_oldest_sum_of_copies();
     void wait_for_weights() const;
     at::Tensor as_sent(const at::Tensor& gradient) const;
@@ -241,19 +250,11 @@ private:
     mesh::Cuts cuts_;
     Types types_;
     const mesh::Mesh& mesh_;
-    Chunks chunks_;         // of the trained units; the shards of the others are empty in it
-    Chunks frozen_chunks_;  // of the frozen ones
-    Chunks wide_chunks_;    // of those in fp32
-    Chunks nf4_chunks_;     // of those in four bits
     std::vector<UnitState> states_;
-    std::unique_ptr<FlatStore> compute_;    // shards in the compute type, for gathers
-    std::unique_ptr<FlatStore> frozen_;     // of frozen units, if there are any
-    std::unique_ptr<FlatStore> wide_;       // of those in fp32, if there are any
-    std::unique_ptr<FlatStore> nf4_;        // bytes of those in four bits, if there are any
-    std::unique_ptr<FlatStore> masters_;    // in fp32, where the compute type is another
-    std::unique_ptr<FlatStore> gradients_;  // of the shards
-    std::vector<size_t> order_;             // of the pass
-    size_t place_ = 0;                      // in it, of the unit that comes next
+    std::deque<Shelf> shelves_;
+    std::vector<const Shelf*> shelf_of_;  // each unit
+    std::vector<size_t> order_;           // of the pass
+    size_t place_ = 0;                    // in it, of the unit that comes next
     bool is_last_micro_batch_ = false;
     int64_t most_bytes_under_way_ = 0;
     bool is_rounded_ = false;

@@ -108,7 +108,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"batch_size", read},
     {"num_epochs", sets, "num_train_epochs"},
     {"optimizer", sets, "optim"},
-    {"optim_args", refused, "optimizers take adam_beta1, adam_beta2 and adam_epsilon"},
+    {"optim_args", sets, "optim_args"},
     {"adam_eps", sets, "adam_epsilon"},
     {"lr_scheduler", read},
     {"warmup_steps", read},

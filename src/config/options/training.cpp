@@ -75,7 +75,6 @@ void add_training_options(OptionTable& table) {
         .but_not({"adamw_hf",
                   "adafactor",
                   "ademamix",
-                  "sgd",
                   "adagrad",
                   "ademamix_8bit",
                   "paged_ademamix_32bit",
@@ -99,21 +98,18 @@ void add_training_options(OptionTable& table) {
                   "apollo_adamw",
                   "apollo_adamw_layerwise",
                   "stable_adamw",
-                  "muon",
                   "flash_adam",
                   "flash_sgd",
                   "flash_sgdw"},
-                 "use adamw_torch or lion_32bit")
+                 "use adamw_torch, adamw_8bit, lion_32bit, sgd or muon")
         .takes(
-            {"adamw_torch_8bit", "adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", "flash_adamw"},
-            "adamw_torch",
-            "AdamW keeps its moments in fp32, 8 bytes a parameter where 8 bits take 2; "
-            "optimizer_state_dtype bf16 takes 4, and offload_optimizer_device none on the "
-            "device")
-        .takes({"adamw_torch_4bit"}, "adamw_torch",
-               "AdamW keeps its moments in fp32, 8 bytes a parameter where 4 bits take 1; "
-               "optimizer_state_dtype bf16 takes 4, and offload_optimizer_device none on the "
-               "device")
+            {"paged_adamw_8bit"}, "adamw_8bit",
+            "it is AdamW with moments in 8 bits, whose pages bitsandbytes moves to the host when "
+            "memory is short; offload_optimizer_device moves all of it")
+        .takes({"adamw_torch_8bit", "flash_adamw"}, "adamw_8bit",
+               "its moments are in 8 bits as bitsandbytes writes them, in blocks of 256")
+        .takes({"adamw_torch_4bit"}, "adamw_8bit",
+               "its moments are in 8 bits, 2 bytes a parameter where 4 bits take 1")
         .takes({"paged_adamw", "paged_adamw_32bit"}, "adamw_torch",
                "it is AdamW, 8 bytes a parameter, whose pages bitsandbytes moves to the host when "
                "memory is short; offload_optimizer_device moves all of it, optimizer_state_dtype "
@@ -123,12 +119,23 @@ void add_training_options(OptionTable& table) {
                "takes 4")
         .takes({"adamw_apex_fused", "adamw_torch_xla", "adamw_torch_npu_fused"}, "adamw_torch",
                "it is AdamW in another program's kernel")
-        .takes({"lion_8bit", "paged_lion_8bit", "flash_lion"}, "lion_32bit",
-               "Lion keeps its moment in fp32, 4 bytes a parameter where 8 bits take 1; "
-               "optimizer_state_dtype bf16 takes 2")
+        .takes({"paged_lion_8bit", "flash_lion"}, "lion_8bit",
+               "it is Lion with its moment in 8 bits, in blocks of 256; offload_optimizer_device "
+               "moves all of it to the host")
         .takes({"paged_lion_32bit"}, "lion_32bit",
                "it is Lion, 4 bytes a parameter, whose pages bitsandbytes moves to the host when "
                "memory is short; offload_optimizer_device moves all of it");
+    group
+        .serve("optim_args", &TrainingSettings::optim_args,
+               "Arguments of optim, key=value,key=value. sgd: momentum, dampening, nesterov; muon: "
+               "momentum, nesterov, ns_steps, adjust_lr_fn.")
+        .shapes_loss_if_set();
+    group
+        .serve_json("lr_groups", &TrainingSettings::lr_groups,
+                    "Rates by names of weights, the first match of a list: "
+                    "[{\"pattern\": \"embed_tokens\", \"lr\": 0.1}]; lr is a factor; also "
+                    "weight_decay, betas, optim.")
+        .shapes_loss_if_set();
     group
         .serve("weight_decay", &TrainingSettings::weight_decay,
                "Decoupled weight decay of matrices; biases and norms have none.")
@@ -201,10 +208,8 @@ void add_training_options(OptionTable& table) {
     group.refuse(
         "average_tokens_across_devices", Shape::boolean, "true",
         "the loss would depend on the layout; it is always the mean over all target tokens");
-    group.refuse("optim_args", Shape::word, "null",
-                 "optimizers take adam_beta1, adam_beta2 and adam_epsilon");
     group.refuse("optim_target_modules", Shape::list, "null", "every weight is trained");
-    group.refuse("adafactor", Shape::boolean, "false", "use optim adamw_torch or lion_32bit");
+    group.refuse("adafactor", Shape::boolean, "false", "use optim adamw_8bit, lion_32bit or muon");
 }
 
 namespace {

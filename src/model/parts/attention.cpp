@@ -51,7 +51,8 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
 // A vector that decays as matrices do, as transformers has it.
 std::optional<shard::ParameterId> add_sinks(shard::UnitLayout& unit, const AttentionSpec& spec) {
     if (!spec.has_sinks) return std::nullopt;
-    return unit.add({.tensors = {{"self_attn.sinks", {spec.heads.query_heads}}}, .decays = true});
+    return unit.add({.tensors = {{"self_attn.sinks", {spec.heads.query_heads}}},
+                     .update = shard::UpdateKind::decaying});
 }
 
 }  // namespace

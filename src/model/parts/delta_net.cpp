@@ -80,7 +80,7 @@ DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec&
       bias_(unit.add({{{"linear_attn.dt_bias", {sizes_.value_heads}}}, InitialValues::ones})),
       log_rate_(unit.add({.tensors = {{"linear_attn.A_log", {sizes_.value_heads}}},
                           .initial = InitialValues::log_uniform,
-                          .decays = true})),
+                          .update = shard::UpdateKind::decaying})),
       norm_(unit.add({{{"linear_attn.norm.weight", {sizes_.value_dim}}}, InitialValues::ones})),
       out_(unit, {.layers = {{"linear_attn.out_proj", block.width}},
                   .in = sizes_.values(),

@@ -28,12 +28,12 @@ ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,
       scaling_(adapter.scaling),
       a_(unit.add(
           {.tensors = {{format_text("{}.lora_A.weight", prefix), {experts * rank_, shape[1]}}},
-           .is_adapter = true})),
+           .is_made_by_run = true})),
       b_(unit.add(
           {.tensors = {{format_text("{}.lora_B.weight", prefix), {shape[0], rank_ * experts}}},
            .initial = shard::InitialValues::zeros,
-           .is_adapter = true,
-           .is_adapter_output = true})),
+           .is_made_by_run = true,
+           .update = shard::UpdateKind::decaying_at_own_rate})),
       operations_(2 * static_cast<double>(rank_ * (shape[0] + shape[1]))) {}
 
 at::Tensor ExpertAdapter::a_of(const Rows& rows, const shard::UnitTensors& tensors) const {

@@ -18,8 +18,8 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     shard::ParameterGroup group;
     const int64_t out = shape[0] * std::ssize(layers);
     const std::string stacked = format_text("{}.{}", spec.experts, layers.back());
-    group.is_of_experts = true;
-    group.begins_with_product = true;
+    group.is_divided = true;
+    group.is_overwritten = true;
     if (spec.tensors == ExpertTensors::stacked)
         group.tensors = {{stacked, {spec.count, out, shape[1]}}};
     if (spec.tensors == ExpertTensors::turned)
@@ -54,7 +54,7 @@ std::optional<shard::ParameterId> bias_of(shard::UnitLayout& unit, const Experts
     return unit.add(
         {.tensors = {{format_text("{}.{}_bias", spec.experts, layer), {spec.count, width}}},
          .initial = shard::InitialValues::zeros,
-         .is_bias = true});
+         .update = shard::UpdateKind::at_own_rate});
 }
 
 // Rows of bf16 are copied to fp32 in either case by a sum on the CPU; plans count this copy.

@@ -22,15 +22,15 @@ std::optional<shard::ParameterId> correction_of(shard::UnitLayout& unit, const E
     if (spec.correction_is_row) shape.insert(shape.begin(), 1);
     return unit.add({.tensors = {{spec.correction, shape}},
                      .initial = shard::InitialValues::zeros,
-                     .role = shard::Role::frozen,
-                     .form = shard::Form::wide,
-                     .is_bias = true});
+                     .placement = {.is_trained = false, .codec = shard::Codec::fp32},
+                     .update = shard::UpdateKind::at_own_rate});
 }
 
 // Routers whose corrections are a row are in fp32 everywhere; others that multiply in fp32 do so
 // with weights of the compute type.
-shard::Form form_of_router(const ExpertsSpec& spec) {
-    return spec.routes_in_fp32 && spec.correction_is_row ? shard::Form::wide : shard::Form::numbers;
+shard::Codec form_of_router(const ExpertsSpec& spec) {
+    return spec.routes_in_fp32 && spec.correction_is_row ? shard::Codec::fp32
+                                                         : shard::Codec::compute;
 }
 
 std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& block,

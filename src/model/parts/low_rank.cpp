@@ -57,7 +57,7 @@ void scale_columns(const at::Tensor& columns, const at::Tensor& row) {
 
 std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec& spec,
                                    const Declared& declared) {
-    shard::ParameterGroup all_a{.tensors = {}, .is_adapter = true, .adapter = declared.number};
+    shard::ParameterGroup all_a{.tensors = {}, .is_made_by_run = true, .variant = declared.number};
     for (const ProjectionSpec::Layer& layer : spec.layers)
         if (const auto found = declared.layers.find(layer.adapter_name());
             found != declared.layers.end())
@@ -85,25 +85,25 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
         unit.add({.tensors = {{format_text("{}.{}", name, matrix_name("lora_B", declared.name)),
                                {out, adapter.rank}}},
                   .initial = shard::InitialValues::zeros,
-                  .is_adapter = true,
-                  .is_adapter_output = true,
-                  .adapter = declared.number});
+                  .is_made_by_run = true,
+                  .update = shard::UpdateKind::decaying_at_own_rate,
+                  .variant = declared.number});
     std::optional<shard::ParameterId> magnitude;
     if (adapter.has_magnitude)
         magnitude = unit.add(
             {.tensors = {{format_text("{}.{}", name, magnitude_name(declared.name)), {out}}},
              .initial = shard::InitialValues::ones,
-             .form = shard::Form::wide,
-             .is_adapter = true,
-             .is_adapter_output = true,
-             .adapter = declared.number});
+             .placement = {.codec = shard::Codec::fp32},
+             .is_made_by_run = true,
+             .update = shard::UpdateKind::decaying_at_own_rate,
+             .variant = declared.number});
     std::optional<shard::ParameterId> bias;
     if (adapter.has_bias)
         bias = unit.add({.tensors = {{format_text("{}.{}", name, bias_name(declared.name)), {out}}},
                          .initial = shard::InitialValues::zeros,
-                         .is_adapter = true,
-                         .is_bias = true,
-                         .adapter = declared.number});
+                         .is_made_by_run = true,
+                         .update = shard::UpdateKind::at_own_rate,
+                         .variant = declared.number});
     const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
     layers_.push_back({b, magnitude, bias, column, out, rank_, adapter.rank, adapter.scaling, salt,
                        mix_bits(salt, declared.number)});

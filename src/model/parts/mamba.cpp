@@ -23,14 +23,16 @@ ProjectionSpec projection(const BlockSpec& block, const char* name, int64_t in, 
 
 // A vector of the value heads that decays as matrices do, as transformers has it.
 shard::ParameterGroup of_heads(const char* name, const DeltaSizes& sizes, InitialValues initial) {
-    return {.tensors = {{name, {sizes.value_heads}}}, .initial = initial, .decays = true};
+    return {.tensors = {{name, {sizes.value_heads}}},
+            .initial = initial,
+            .update = shard::UpdateKind::decaying};
 }
 
 std::optional<shard::ParameterId> conv_bias_of(shard::UnitLayout& unit, const MambaSpec& mamba) {
     if (!mamba.has_conv_bias) return std::nullopt;
     return unit.add({.tensors = {{"mamba.conv1d.bias", {mamba.sizes.convolved()}}},
                      .initial = InitialValues::zeros,
-                     .is_bias = true});
+                     .update = shard::UpdateKind::at_own_rate});
 }
 
 std::optional<shard::ParameterId> norm_of(shard::UnitLayout& unit, const MambaSpec& mamba) {

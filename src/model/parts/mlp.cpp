@@ -20,7 +20,7 @@ ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
 
 // A vector that decays as matrices do, as transformers has it.
 shard::ParameterGroup scalar(const char* name, shard::InitialValues initial) {
-    return {.tensors = {{name, {1}}}, .initial = initial, .decays = true};
+    return {.tensors = {{name, {1}}}, .initial = initial, .update = shard::UpdateKind::decaying};
 }
 
 }  // namespace

@@ -17,15 +17,15 @@ shard::ParameterGroup weight_group(const Norm::Spec& spec) {
     using shard::InitialValues;
     return {.tensors = {{format_text("{}{}.weight", spec.name, ending_of(spec)), {spec.width}}},
             .initial = spec.form.adds_one ? InitialValues::zeros : InitialValues::ones,
-            .is_adapter = !spec.adapter.empty(),
-            .adapter = spec.number};
+            .is_made_by_run = !spec.adapter.empty(),
+            .variant = spec.number};
 }
 
 shard::ParameterGroup bias_group(const Norm::Spec& spec) {
     return {.tensors = {{format_text("{}.bias{}", spec.name, ending_of(spec)), {spec.width}}},
             .initial = shard::InitialValues::zeros,
-            .is_adapter = !spec.adapter.empty(),
-            .adapter = spec.number};
+            .is_made_by_run = !spec.adapter.empty(),
+            .variant = spec.number};
 }
 
 ops::NormWeight with_offset(at::Tensor weight, const NormForm& form) {

@@ -13,9 +13,9 @@ OwnBiases::OwnBiases(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t
             layers_.push_back(
                 {unit.add({.tensors = {{format_text("{}.bias.{}", layer.name, adapter.name),
                                         {layer.out}}},
-                           .is_adapter = true,
-                           .is_bias = true,
-                           .adapter = number}),
+                           .is_made_by_run = true,
+                           .update = shard::UpdateKind::at_own_rate,
+                           .variant = number}),
                  column, layer.out});
         column += layer.out;
     }

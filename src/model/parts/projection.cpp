@@ -20,8 +20,8 @@ int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
 
 shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     shard::ParameterGroup group;
-    group.form = spec.form;
-    group.begins_with_product = true;
+    group.placement.codec = spec.form;
+    group.is_overwritten = true;
     for (const ProjectionSpec::Layer& layer : spec.layers)
         group.tensors.push_back({format_text("{}.weight", layer.name), {layer.out, spec.in}});
     return group;

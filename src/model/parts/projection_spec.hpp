@@ -31,7 +31,7 @@ struct ProjectionSpec {
     bool has_biases_apart = false;                  // each layer's bias is a parameter
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
     std::vector<JointAdapter> joint{};              // that train together, in place of adapters
-    shard::Form form = shard::Form::numbers;        // of the weights
+    shard::Codec form = shard::Codec::compute;      // of the weights
 };
 
 // The tokens of each of the adapters that train together, which follow one another: those of

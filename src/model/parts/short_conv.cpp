@@ -24,7 +24,7 @@ std::optional<shard::ParameterId> short_conv_bias(shard::UnitLayout& unit,
     if (!conv.has_bias) return std::nullopt;
     return unit.add({.tensors = {{"conv.conv.bias", {conv.sizes.convolved()}}},
                      .initial = shard::InitialValues::zeros,
-                     .is_bias = true});
+                     .update = shard::UpdateKind::at_own_rate});
 }
 
 }  // namespace

@@ -12,9 +12,10 @@ TableAdapter::TableAdapter(shard::UnitLayout& unit, const std::string& table, in
                            int64_t width, const AdapterSpec& spec)
     : a_(unit.add({.tensors = {{table + ".lora_embedding_A", {spec.rank, vocabulary}}},
                    .initial = shard::InitialValues::zeros,
-                   .is_adapter = true})),
-      b_(unit.add(
-          {.tensors = {{table + ".lora_embedding_B", {width, spec.rank}}}, .is_adapter = true})),
+                   .is_made_by_run = true,
+                   .stand = shard::Stand::table})),
+      b_(unit.add({.tensors = {{table + ".lora_embedding_B", {width, spec.rank}}},
+                   .is_made_by_run = true})),
       scaling_(spec.scaling),
       operations_(2 * static_cast<double>(spec.rank * width)) {}
 

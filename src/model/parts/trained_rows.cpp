@@ -15,7 +15,8 @@ TrainedRows::TrainedRows(shard::UnitLayout& unit, const std::string& module,
     : rows_(std::move(rows)),
       values_(unit.add({.tensors = {{module + ".token_adapter.trainable_tokens_delta",
                                      {narrow<int64_t>(rows_.size()), width}}},
-                        .is_adapter = true})) {}
+                        .is_made_by_run = true,
+                        .stand = shard::Stand::table})) {}
 
 at::Tensor TrainedRows::rows_on(const at::Tensor& tensor) const {
     return at::tensor(rows_, at::kLong).to(tensor.device());

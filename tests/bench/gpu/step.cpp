@@ -119,14 +119,15 @@ data::Rows random_rows(const Wish& wish, int64_t vocabulary) {
 // The same weights in every run, whose losses are compared: a timing of products draws numbers too.
 void draw_weights(shard::Zero& zero) {
     at::manual_seed(1);
-    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-        const auto& [unit, range] = zero.chunks()[chunk];
-        const at::Tensor numbers = zero.weight_shards().load(chunk, shard::Access::overwrite);
+    for (size_t chunk = 0; chunk < zero.shelves().front().chunks.size(); ++chunk) {
+        const auto& [unit, range] = zero.shelves().front().chunks[chunk];
+        const at::Tensor numbers =
+            zero.shelves().front().exact().load(chunk, shard::Access::overwrite);
         const int64_t matrices = std::clamp(zero.units()[unit].matrices_end() - range.begin,
                                             int64_t{0}, numbers.numel());
         numbers.narrow(0, 0, matrices).normal_(0, 0.02);
         numbers.narrow(0, matrices, numbers.numel() - matrices).fill_(1);
-        zero.weight_shards().store(chunk, numbers);
+        zero.shelves().front().exact().store(chunk, numbers);
     }
     zero.refresh_compute_weights();
 }

@@ -90,7 +90,7 @@ private:
 std::vector<std::string> check_communicators(const mesh::Mesh& mesh) {
     const std::pair<const char*, comm::Communicator*> all[] = {
         {"replicate", &mesh.replicate()}, {"ring", &mesh.ring()},   {"ulysses", &mesh.ulysses()},
-        {"zero", &mesh.zero()},           {"world", &mesh.world()}, {"experts", &mesh.experts()}};
+        {"zero", &mesh.zero()},           {"world", &mesh.world()}, {"experts", &mesh.sections()}};
     std::vector<std::string> wrong;
     for (const auto& [name, communicator] : all)
         for (const auto type : {at::kFloat, at::kBFloat16, at::kLong})

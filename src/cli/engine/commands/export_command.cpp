@@ -96,10 +96,10 @@ comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
 }
 
 // The form in which a run held its frozen matrices.
-shard::Form frozen_form_of(const checkpoint::Checkpoint& checkpoint) {
-    if (setting_then(checkpoint, "load_in_4bit") != "true") return shard::Form::numbers;
+shard::Codec frozen_form_of(const checkpoint::Checkpoint& checkpoint) {
+    if (setting_then(checkpoint, "load_in_4bit") != "true") return shard::Codec::compute;
     const bool is_nested = setting_then(checkpoint, "use_bnb_nested_quant") == "true";
-    return is_nested ? shard::Form::nested_nf4 : shard::Form::nf4;
+    return is_nested ? shard::Codec::nested_nf4 : shard::Codec::nf4;
 }
 
 // Adapters that were trained beside weights in four bits belong to these, and not to those that
@@ -109,8 +109,8 @@ std::optional<comm::AgreedFailure> replace_quantized(const checkpoint::Checkpoin
                                                      model::ModelSpec spec, const mesh::Mesh& mesh,
                                                      const shard::Zero& zero,
                                                      const comm::Group& world) {
-    const shard::Form form = frozen_form_of(checkpoint);
-    if (form == shard::Form::numbers) return std::nullopt;
+    const shard::Codec form = frozen_form_of(checkpoint);
+    if (form == shard::Codec::compute) return std::nullopt;
     if (const auto failure = model::quantize_frozen(spec, form))
         return comm::found_by_all(*failure);
     shard::Zero quantized(model::make_units(spec, mesh.shape().zero()), everything,

@@ -201,7 +201,7 @@ int64_t parts_of_experts(const Answer& answer, const PlanContext& context,
                          const model::ModelSpec& spec) {
     const mesh::Cuts cuts = mesh::cuts_of(context.settings.values.parallel);
     return model::gathers_slices(answer.shape, cuts) ? model::most_slices_of_experts(spec)
-                                                     : answer.shape.experts;
+                                                     : answer.shape.sections;
 }
 
 // Returns the bytes that a rank holds at most if one part of the experts gets all rows: those of
@@ -238,10 +238,10 @@ int tell_answer(const Planner& planner, const PlanContext& context, const Planne
     print(answer, context, model.spec, device);
     if (uneven)
         std::cout << "the experts get equally many rows in this plan; a rank "
-                  << (answer.shape.experts > 1
+                  << (answer.shape.sections > 1
                           ? format_text(
                                 "whose experts get all rows of the {} ranks that share them",
-                                answer.shape.experts)
+                                answer.shape.sections)
                           : std::string("that gathers experts which get all its rows together"))
                   << " holds at most " << bytes(*uneven) << '\n';
     if (model.passed_bytes > 0)

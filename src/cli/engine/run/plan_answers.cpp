@@ -28,15 +28,15 @@ Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
 
 std::optional<Failure> check_experts(const config::Settings& settings, const model::ModelSpec& spec,
                                      const mesh::MeshShape& shape) {
-    const std::string why_not = spec.why_experts_do_not_split(shape.experts);
+    const std::string why_not = spec.why_experts_do_not_split(shape.sections);
     if (why_not.empty()) return std::nullopt;
     std::vector<std::string> sizes;
-    for (const int64_t size : mesh::expert_sizes(shape, std::max<int64_t>(1, spec.num_experts())))
+    for (const int64_t size : mesh::section_sizes(shape, std::max<int64_t>(1, spec.num_experts())))
         sizes.push_back(concat(size));
     return Failure{
         ExitCode::settings,
         format_text("ep_size = {} [{}]: {}; sizes that work with this model on this mesh: {}",
-                    shape.experts, settings.origin_of("ep_size").place, why_not,
+                    shape.sections, settings.origin_of("ep_size").place, why_not,
                     join(sizes, ", "))};
 }
 

@@ -16,7 +16,7 @@ constexpr int64_t whole = 1;  // parts of a unit
 
 std::vector<shard::FlatUnit> frozen_units(const model::ModelSpec& spec) {
     std::vector<shard::FlatUnit> units = model::make_units(spec, whole);
-    std::erase_if(units, [](const auto& unit) { return unit.role() != shard::Role::frozen; });
+    std::erase_if(units, [](const auto& unit) { return unit.is_trained(); });
     return units;
 }
 

@@ -8,9 +8,11 @@
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/adapter_runs.hpp"
+#include "ringshard/config/optimizer_settings.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/quantize.hpp"
+#include "ringshard/model/update_rules.hpp"
 
 namespace ringshard::cli {
 
@@ -282,7 +284,9 @@ comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings
     return std::move(parsed).value();
 }
 
-std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
+namespace {
+
+std::optional<Failure> choose_weights(model::ModelSpec& spec, const config::Settings& settings,
                                       AskedAdapters& adapters) {
     const config::ModelSettings& model = settings.values.model;
     if (!asks_for_adapters(settings.values)) {
@@ -319,7 +323,22 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     const config::QuantizationSettings& quantization = settings.values.quantization;
     if (!quantization.load_in_4bit) return std::nullopt;
     return model::quantize_frozen(
-        spec, quantization.use_bnb_nested_quant ? shard::Form::nested_nf4 : shard::Form::nf4);
+        spec, quantization.use_bnb_nested_quant ? shard::Codec::nested_nf4 : shard::Codec::nf4);
+}
+
+}  // namespace
+
+std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
+                                      AskedAdapters& adapters) {
+    if (auto failure = choose_weights(spec, settings, adapters)) return failure;
+    const auto rules = config::read_lr_groups(settings.values.training);
+    if (!rules) return rules.failure();
+    std::vector<std::string> patterns;
+    for (const config::UpdateRule& rule : rules.value()) patterns.push_back(rule.pattern);
+    auto found = model::find_update_rules(spec, patterns);
+    if (!found) return found.failure();
+    spec.update_rules = std::move(found).value();
+    return std::nullopt;
 }
 
 Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& checkpoint) {

@@ -90,7 +90,7 @@ std::optional<Failure> check_suits(const RunStart& start, const checkpoint::Chec
          {check_roles(found, frozen.value(), units), check_fit(found, units),
           check_fingerprint(found, start.fingerprint, config.checkpoint.allow_changed,
                             start.context.world.is_root()),
-          has_steps_left ? check_states(found, units, optim::state_names(config.training.optim))
+          has_steps_left ? check_states(found, units, optim::UpdateGroups(config.training))
                          : std::nullopt})
         if (failure) return failure;
     return std::nullopt;
@@ -102,7 +102,8 @@ comm::Agreed<Origin> find_origin(const RunStart& start, StartKind kind) {
     const CommandContext& context = start.context;
     const checkpoint::Reader reader(context.settings.values.run.output_dir, context.world);
     constexpr int64_t whole = 1;
-    const std::vector<shard::FlatUnit> units = model::make_units(start.spec, whole);
+    const std::vector<shard::FlatUnit> units = model::make_units(
+        start.spec, whole, 1, false, optim::chooser_of(context.settings.values.training));
     auto checkpoint = find_checkpoint(context, reader, start.num_steps, kind);
     if (!checkpoint) return checkpoint.failure();
     Origin origin{.checkpoint = std::move(checkpoint).value()};
@@ -215,7 +216,7 @@ comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin
             zero.refresh_compute_weights();
             model::set_magnitudes(origin.pretrained->with_begun_adapters(spec), zero);
         }
-        if (optimizer.steps_done() > 0) optimizer.forget(zero);
+        if (optimizer.steps_done() > 0) optimizer.forget();
     }
     zero.refresh_compute_weights();
     return loaded;

@@ -21,6 +21,7 @@ using checkpoint::Survey;
 using text::Value;
 
 std::string name_of(checkpoint::ElementType type) {
+    if (type == checkpoint::ElementType::u8) return "u8";
     return type == checkpoint::ElementType::bf16 ? "bf16" : "fp32";
 }
 

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ringshard/base/expected.hpp"
+#include "ringshard/config/training_settings.hpp"
+
+namespace ringshard::config {
+
+// How torch.optim.Muon scales the learning rate of a matrix.
+enum class MuonRate { original, match_rms_adamw };
+
+// Values of optim_args, with the defaults of the optimizer's class in PyTorch.
+struct OptimizerArguments {
+    double momentum = 0;
+    double dampening = 0;
+    bool nesterov = false;
+    int64_t ns_steps = 5;
+    MuonRate adjust_lr_fn = MuonRate::original;
+};
+
+// Parses optim_args, which are those of `training.optim`; another optimizer has the defaults. The
+// failure names the broken rule.
+Expected<OptimizerArguments> read_optim_args(const TrainingSettings& training, Optimizer optimizer);
+
+// An entry of lr_groups: the update of the weights whose names match, where no entry before it
+// matches.
+struct UpdateRule {
+    std::string pattern;
+    double rate = 1;  // factor of the learning rate
+    std::optional<double> weight_decay{};
+    std::optional<double> beta1{};
+    std::optional<double> beta2{};
+    std::optional<Optimizer> optim{};
+};
+
+// Parses lr_groups. The failure names the broken rule.
+Expected<std::vector<UpdateRule>> read_lr_groups(const TrainingSettings& training);
+
+}  // namespace ringshard::config

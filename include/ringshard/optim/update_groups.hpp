@@ -1,0 +1,67 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringshard/config/optimizer_settings.hpp"
+#include "ringshard/shard/flat_unit.hpp"
+
+namespace ringshard::offload {
+class OffloadStore;
+}
+namespace ringshard::shard {
+class Zero;
+struct Shelf;
+}  // namespace ringshard::shard
+
+namespace ringshard::optim {
+
+// A state of an optimizer: one number for each `weights` of them.
+struct StateSpec {
+    std::string name;
+    at::ScalarType type = at::kFloat;
+    int64_t weights = 1;
+};
+
+// Which optimizer updates which weights. The updater of a placement (shard::Placement) is a number
+// of this list.
+class UpdateGroups {
+public:
+    explicit UpdateGroups(const config::TrainingSettings& settings);
+
+    shard::UpdateChoice choose(const shard::ParameterGroup& group) const;
+    const std::vector<config::Optimizer>& optimizers() const { return optimizers_; }
+    const std::vector<config::UpdateRule>& rules() const { return rules_; }
+    // The states that the weights of an updater have.
+    std::vector<StateSpec> states_of(size_t updater) const;
+
+private:
+    void add(config::Optimizer optimizer);
+
+    config::TrainingSettings settings_;
+    std::vector<config::UpdateRule> rules_;
+    std::vector<config::Optimizer> optimizers_;
+};
+
+// The choice of a run; it owns what it needs.
+shard::ChooseUpdate chooser_of(const config::TrainingSettings& settings);
+
+// What an updater is made of. All must outlive it.
+struct UpdaterContext {
+    const shard::Zero& zero;
+    const shard::Shelf& shelf;
+    const config::TrainingSettings& settings;
+    const UpdateGroups& groups;
+    offload::OffloadStore* offload_store;
+};
+
+// Bytes of the states of one weight, of the optimizer of the settings, rounded down.
+int64_t state_bytes(const config::TrainingSettings& settings);
+// Bytes of one weight that an update reads or writes: master and states both ways, and the
+// gradient, which is cleared beside it.
+int64_t update_bytes(const config::TrainingSettings& settings);
+
+}  // namespace ringshard::optim

@@ -1,0 +1,18 @@
+#include "optimizers.hpp"
+#include "ringshard/base/error.hpp"
+
+namespace ringshard::optim {
+
+OptimizerKind kind_of(config::Optimizer optimizer, const config::TrainingSettings& settings) {
+    switch (optimizer) {
+        case config::Optimizer::adamw: return adamw_kind();
+        case config::Optimizer::adamw_8bit: return adamw_8bit_kind();
+        case config::Optimizer::lion: return lion_kind();
+        case config::Optimizer::lion_8bit: return lion_8bit_kind();
+        case config::Optimizer::muon: return muon_kind();
+        case config::Optimizer::sgd: return sgd_kind(settings);
+    }
+    RINGSHARD_CHECK(false, "unknown optimizer");
+}
+
+}  // namespace ringshard::optim

@@ -1,0 +1,115 @@
+#include <ATen/ops/zeros.h>
+
+#include "ringshard/ops/flat.hpp"
+#include "ringshard/optim/optimizer.hpp"
+
+namespace ringshard::optim {
+
+namespace {
+
+std::unique_ptr<shard::FlatStore> make_zeros(const UpdaterContext& context,
+                                             const shard::Chunks& chunks, at::ScalarType type) {
+    if (context.offload_store != nullptr)
+        return shard::keep_offloaded(chunks, type, *context.offload_store);
+    std::vector<at::Tensor> shards;
+    for (size_t unit = 0; unit < chunks.num_units(); ++unit)
+        shards.push_back(at::zeros({chunks.shard(unit).size()},
+                                   at::TensorOptions(context.zero.device()).dtype(type)));
+    return shard::keep_in_memory(chunks, std::move(shards));
+}
+
+}  // namespace
+
+Updater::Updater(const UpdaterContext& context)
+    : settings_(context.settings),
+      zero_(context.zero),
+      groups_(context.groups),
+      shelf_(context.shelf) {
+    for (const StateSpec& spec : groups_.states_of(shelf_.placement.updater)) {
+        State& state = states_.emplace_back(
+            spec, std::make_unique<shard::Chunks>(shelf_.chunks.of_blocks(spec.weights)));
+        state.numbers = make_zeros(context, *state.chunks, spec.type);
+    }
+}
+
+Updater::Loaded Updater::load(size_t chunk) const {
+    using shard::Access;
+    Loaded loaded{
+        shelf_.chunks[chunk].range,
+        shelf_.exact().load(chunk, Access::read),
+        {},
+        shelf_.gradients->load(chunk, Access::read),
+        shelf_.rounded() ? shelf_.rounded()->load(chunk, Access::overwrite) : at::Tensor()};
+    for (const State& state : states_)
+        loaded.states.push_back(state.numbers->load(chunk, Access::read));
+    return loaded;
+}
+
+void Updater::store(size_t chunk, Loaded loaded) const {
+    shelf_.exact().store(chunk, std::move(loaded.weights));
+    for (size_t i = 0; i < states_.size(); ++i)
+        states_[i].numbers->store(chunk, std::move(loaded.states[i]));
+    if (shelf_.rounded()) shelf_.rounded()->store(chunk, std::move(loaded.rounded));
+}
+
+Updater::Slice Updater::cut(const Loaded& chunk, size_t unit, const shard::Range& part,
+                            int64_t first_place) const {
+    const int64_t before = part.begin - chunk.range.begin;
+    const auto narrow = [&](const at::Tensor& flat, int64_t weights) {
+        return flat.defined() ? flat.narrow(0, before / weights, part.size() / weights)
+                              : at::Tensor();
+    };
+    Slice slice{narrow(chunk.weights, 1),
+                {},
+                narrow(chunk.gradient, 1),
+                narrow(chunk.rounded, 1),
+                first_place,
+                unit,
+                part};
+    for (size_t i = 0; i < states_.size(); ++i)
+        slice.states.push_back(narrow(chunk.states[i], states_[i].spec.weights));
+    return slice;
+}
+
+Updater::StepSize Updater::size_of(const Update& update, const shard::FlatUnit::UpdateRange& alike,
+                                   int64_t step) const {
+    using shard::UpdateKind;
+    const double own_rate = alike.kind == UpdateKind::decaying ? 1 : update.output_rate;
+    StepSize size{update.learning_rate * own_rate,
+                  update.gradient_scale,
+                  alike.kind == UpdateKind::at_own_rate ? 0.0 : update.weight_decay,
+                  settings_.adam_beta1,
+                  settings_.adam_beta2,
+                  step};
+    if (alike.rule == 0) return size;
+    const config::UpdateRule& rule = groups_.rules().at(alike.rule - 1);
+    size.learning_rate *= rule.rate;
+    size.weight_decay = rule.weight_decay.value_or(size.weight_decay);
+    size.beta1 = rule.beta1.value_or(size.beta1);
+    size.beta2 = rule.beta2.value_or(size.beta2);
+    return size;
+}
+
+void Updater::for_slices(const Step& step, UpdateSlice work) const {
+    for (size_t chunk = 0; chunk < shelf_.chunks.size(); ++chunk) {
+        const size_t unit = shelf_.chunks[chunk].unit;
+        const shard::FlatUnit& layout = zero_.units()[unit];
+        Loaded loaded = load(chunk);
+        for (const shard::FlatUnit::UpdateRange& alike : layout.update_ranges()) {
+            const shard::Range mine = intersect(alike.range, loaded.range);
+            if (mine.size() == 0) continue;
+            const int64_t place = step.places_before[unit][alike.variant] + mine.begin -
+                                  layout.variant_range(alike.variant).begin;
+            const Slice slice = cut(loaded, unit, mine, place);
+            if (const std::optional<Update>& asked = step.updates[alike.variant])
+                (this->*work)(slice, size_of(*asked, alike, step.number));
+            else if (slice.rounded.defined())
+                ops::cast(slice.rounded, slice.weights);
+        }
+        store(chunk, std::move(loaded));
+    }
+}
+
+void Updater::step(const Step& step) { for_slices(step, &Updater::update); }
+
+}  // namespace ringshard::optim
