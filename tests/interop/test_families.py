@@ -33,6 +33,11 @@ TRAINED = {"gemma3": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size
            "ernie4_5_moe": ["--ep_size", "2", "--dtype", "bfloat16"],
            "glm4_moe": ["--ep_size", "2", "--dtype", "bfloat16"]}
 VOCABULARY = 512  # of the traces
+# By model_type: how files name tensors that transformers' classes name otherwise.
+STORED_NAMES = {"gpt_neox": {"lm_head": "embed_out"},
+                "axk1": {"mlp.post_mlp_layernorm": "post_mlp_layernorm"},
+                "hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias",
+                          "mlp.shared_experts.": "mlp.shared_mlp."}}
 CORRECTIONS = ("e_score_correction_bias", "expert_bias")  # no run trains them, and every file has them in fp32
 
 
@@ -66,7 +71,9 @@ class Families(TrainerTest):
         return model
 
     def stored_name(self, name, model):
-        return name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
+        for of_model, of_file in STORED_NAMES.get(model.config.model_type, {}).items():
+            name = name.replace(of_model, of_file)
+        return name
 
     def check_wrapped(self, result, folder, golden):
         """The file holds the text model, and transformers makes the rest."""
