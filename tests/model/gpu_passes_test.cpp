@@ -196,9 +196,11 @@ std::map<std::string, double> counted_by_words(const Ledger& work, const StageCo
             if (!word.starts_with("::") || word == "::PutHeads") continue;
             const std::string type = word.substr(2);
             const std::string mangled = format_text("{}{}I", type.size(), type);
+            double bytes = 0;  // of all its kernels
             for (const auto& [name, count] : work.counts)
                 if (name.find(mangled) != std::string::npos)
-                    numbers[word] = static_cast<double>(count.bytes) / (2.0 * tokens);
+                    bytes += static_cast<double>(count.bytes);
+            if (bytes > 0) numbers[word] = bytes / (2.0 * tokens);
         }
     return numbers;
 }
