@@ -96,7 +96,8 @@ void add_or_replace(Statements& statements, Statement statement, const OptionTab
     const Alias* alias = table.find_alias(statement.name);
     const bool names_a_profile = (alias != nullptr ? alias->target : statement.name) == "profile";
     for (Statement& earlier : statements) {
-        if (earlier.name != statement.name || names_a_profile) continue;
+        if (earlier.name != statement.name || names_a_profile || names_settings_file(statement))
+            continue;
         earlier.text = statement.text;
         return;
     }

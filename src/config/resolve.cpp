@@ -1,6 +1,7 @@
 #include "ringshard/config/resolve.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "command_line.hpp"
 #include "foreign/read_recipe.hpp"
@@ -48,10 +49,6 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
     return result;
 }
 
-bool names_file(const Statement& statement) {
-    return statement.name == "config" || statement.name == "from_shell";
-}
-
 }  // namespace
 
 Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
@@ -61,19 +58,27 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
     const Statements variables = read_environment(table, environment, result.problems);
     said.insert(said.end(), variables.begin(), variables.end());
 
-    // --config and --from_shell name a file of settings; they are no settings themselves.
     IdleKeys idle;
+    std::optional<Statement> read;
     for (const Statement& statement : Statements(said)) {
-        if (!names_file(statement) || is_null(statement.text)) continue;
+        if (!names_settings_file(statement) || is_null(statement.text)) continue;
+        if (read) {  // the command line comes first: it overrides the variable
+            if (statement.origin.strength == read->origin.strength && statement.text != read->text)
+                result.problems.push_back(complaint(
+                    statement, format_text("a run reads one file of settings, and {} = {} names "
+                                           "another: put both into one",
+                                           read->name, read->text)));
+            continue;
+        }
+        read = statement;
         ImportedSettings file = statement.name == "config"
                                     ? read_config_file(table, statement.text, result.problems)
                                     : read_shell_recipe(table, statement.text, result.problems);
         said.insert(said.end(), file.statements.begin(), file.statements.end());
         result.notes.insert(result.notes.end(), file.notes.begin(), file.notes.end());
         idle = std::move(file.idle);
-        break;  // the command line comes first: it overrides the variable
     }
-    std::erase_if(said, names_file);
+    std::erase_if(said, names_settings_file);
     return resolve(table, said, idle, std::move(result));
 }
 

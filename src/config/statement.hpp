@@ -21,6 +21,12 @@ struct Statement {
 };
 
 using Statements = std::vector<Statement>;
+
+// --config and --from_shell name a file of settings; they are no settings themselves.
+inline bool names_settings_file(const Statement& statement) {
+    return statement.name == "config" || statement.name == "from_shell";
+}
+
 using Problems = std::vector<Failure>;
 
 // Formats "learning_rate = fast [command line]: must be a number".

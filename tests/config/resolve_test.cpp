@@ -47,6 +47,20 @@ BOOST_AUTO_TEST_CASE(the_last_of_a_repeated_flag_counts) {
     BOOST_TEST(values({"--seed", "1", "--seed", "2"}).run.seed == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_reads_one_file_of_settings) {
+    const TemporaryFile first("first.yaml", "seed: 1\n");
+    const TemporaryFile second("second.yaml", "seed: 2\n");
+    BOOST_TEST(values({"--config", first.path(), "--config", first.path()}).run.seed == 1);
+    for (const char* other : {"--config", "--from_shell"}) {
+        const Failure failure = problem({"--config", first.path(), other, second.path()});
+        BOOST_TEST(number(failure.code) == 78);
+        BOOST_TEST(says(failure, second.path() +
+                                     " [command line]: a run reads one file of "
+                                     "settings, and config = " +
+                                     first.path() + " names another: put both into one"));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_understood) {
     BOOST_TEST(number(problem({"--seed"}).code) == 64);
     BOOST_TEST(number(problem({"train.py"}).code) == 64);
