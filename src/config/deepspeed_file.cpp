@@ -131,7 +131,7 @@ private:
             if (is_comment(key) || (key == "adam_w_mode" && (kind == "adamw" || value != false)))
                 continue;
             if (key == "adam_w_mode")
-                refuse(path, value, "weight decay is decoupled; use type AdamW");
+                bind("optim_args", path, "decoupled_weight_decay=False");
             else if (key == "betas")
                 read_betas(value);
             else

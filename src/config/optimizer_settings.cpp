@@ -84,7 +84,7 @@ std::vector<std::string> arguments_of(Optimizer optimizer) {
     switch (optimizer) {
         case Optimizer::sgd: return {"momentum", "dampening", "nesterov"};
         case Optimizer::muon: return {"momentum", "nesterov", "ns_steps", "adjust_lr_fn"};
-        case Optimizer::adamw:
+        case Optimizer::adamw: return {"decoupled_weight_decay"};
         case Optimizer::adamw_8bit:
         case Optimizer::lion:
         case Optimizer::lion_8bit: break;
@@ -105,6 +105,7 @@ Expected<OptimizerArguments> read_optim_args(const TrainingSettings& training,
     reader.number("dampening", values.dampening, 1);
     reader.truth("nesterov", values.nesterov);
     reader.number("ns_steps", steps, 100);
+    reader.truth("decoupled_weight_decay", values.decoupled_weight_decay);
     reader.scaling("adjust_lr_fn", values.adjust_lr_fn);
     values.ns_steps = std::llround(steps);
     if (static_cast<double>(values.ns_steps) != steps || values.ns_steps < 1)

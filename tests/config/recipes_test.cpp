@@ -480,6 +480,11 @@ optimizer:
     BOOST_TEST(refuses("automodel.yaml", recipe + "teacher_model: x\n", "teacher_model"));
     const std::string noise = recipe + "neftune:\n  noise_alpha: 5.0\n";
     BOOST_TEST(of_recipe("automodel.yaml", noise).training.neftune_noise_alpha.value_or(0) == 5);
+    std::string decays = recipe;
+    decays.replace(decays.find("weight_decay: 0"), 15, "weight_decay: 0.1");
+    BOOST_TEST(of_recipe("automodel.yaml", decays).training.optim_args ==
+               "decoupled_weight_decay=False");
+    BOOST_TEST(of_recipe("automodel.yaml", decays).training.weight_decay == 0.1);
 }
 
 // The accumulation follows from the rows of a step and the ranks.

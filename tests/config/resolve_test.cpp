@@ -395,7 +395,9 @@ BOOST_AUTO_TEST_CASE(arguments_of_optimizers_are_checked) {
         BOOST_TEST(number(problem(flags).code) == 78, flags.back());
         BOOST_TEST(says(problem(flags), words), problem(flags).message);
     };
-    refused({"--optim_args", "momentum=0.9"}, "momentum: this optim has no arguments");
+    refused({"--optim_args", "momentum=0.9"}, "momentum: this optim has decoupled_weight_decay");
+    refused({"--optim", "lion_32bit", "--optim_args", "momentum=0.9"},
+            "momentum: this optim has no arguments");
     refused({"--optim", "sgd", "--optim_args", "ns_steps=3"}, "this optim has momentum");
     refused({"--optim", "sgd", "--optim_args", "momentum=1.5"}, "from 0 to below 1");
     refused({"--optim", "sgd", "--optim_args", "nesterov=True"}, "needs a momentum");

@@ -49,6 +49,7 @@ at::Tensor values(const shard::TensorSpec& tensor, int64_t step, double scale) {
 // The settings of a name such as "sgd momentum=0.9".
 config::TrainingSettings settings_of(const std::string& name) {
     static const std::map<std::string, config::Optimizer> kinds{
+        {"adamw", config::Optimizer::adamw},
         {"muon", config::Optimizer::muon},
         {"sgd", config::Optimizer::sgd},
         {"adamw_8bit", config::Optimizer::adamw_8bit},
@@ -123,6 +124,7 @@ double distance_after(const std::string& name, const mesh::MeshShape& shape, con
 }
 
 const std::vector<std::string> names{
+    "adamw decoupled_weight_decay=False",
     "muon",
     "muon momentum=0.9,nesterov=False,adjust_lr_fn=match_rms_adamw",
     "sgd",

@@ -40,6 +40,11 @@ def muon(**arguments):
     return make
 
 
+def adam(weights):
+    return [torch.optim.Adam([{"params": [w for w in weights.values() if w.dim() == 2], "weight_decay": 0.1},
+                              {"params": [w for w in weights.values() if w.dim() != 2], "weight_decay": 0}], lr=1e-2, betas=(0.9, 0.99))]
+
+
 def sgd(**arguments):
     def make(weights):
         return [torch.optim.SGD([{"params": [w for w in weights.values() if w.dim() == 2], "weight_decay": 0.1},
@@ -101,6 +106,7 @@ def quantized():
 
 def main():
     goldens = {
+        "adamw decoupled_weight_decay=False": run(adam),
         "muon": run(muon()),
         "muon momentum=0.9,nesterov=False,adjust_lr_fn=match_rms_adamw":
             run(muon(momentum=0.9, nesterov=False, adjust_lr_fn="match_rms_adamw")),

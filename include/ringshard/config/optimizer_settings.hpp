@@ -20,6 +20,7 @@ struct OptimizerArguments {
     bool nesterov = false;
     int64_t ns_steps = 5;
     MuonRate adjust_lr_fn = MuonRate::original;
+    bool decoupled_weight_decay = true;  // of AdamW; else the decay is added to the gradient: Adam
 };
 
 // Parses optim_args, which are those of `training.optim`; another optimizer has the defaults. The

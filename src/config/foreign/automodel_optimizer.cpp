@@ -17,9 +17,7 @@ void read_adam(ForeignImport& import) {
     if (kind != "Adam" && kind != "AdamW" && kind != "FusedAdam" && kind != "FlashAdamW")
         import.refuse("optimizer._target_", "use torch.optim.AdamW");
     else if (couples)
-        import.refuse("optimizer.weight_decay",
-                      "Adam adds the decay to the gradient, and it is decoupled here; use "
-                      "torch.optim.AdamW");
+        import.set("optimizer._target_", "optim_args", std::string("decoupled_weight_decay=False"));
     import.set(
         import.has("optimizer.weight_decay") ? "optimizer.weight_decay" : "optimizer._target_",
         "weight_decay", shortest(decay));

@@ -127,7 +127,8 @@ void add_training_options(OptionTable& table) {
                "memory is short; offload_optimizer_device moves all of it");
     group
         .serve("optim_args", &TrainingSettings::optim_args,
-               "Arguments of optim, key=value,key=value. sgd: momentum, dampening, nesterov; muon: "
+               "Arguments of optim, key=value,key=value. adamw_torch: decoupled_weight_decay; sgd: "
+               "momentum, dampening, nesterov; muon: "
                "momentum, nesterov, ns_steps, adjust_lr_fn.")
         .shapes_loss_if_set();
     group
