@@ -29,9 +29,10 @@ MAY_USE = {
     "report": {"base", "text", "checkpoint"},
     "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data", "optim",
               "checkpoint", "report", "watch"},
+    "prove": {"base", "config", "comm", "mesh", "ops", "attention", "shard", "model", "data", "optim", "train"},
     "plan": {"base", "config", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "optim", "train"},
     "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data",
-            "optim", "checkpoint", "report", "train", "watch", "plan"},
+            "optim", "checkpoint", "report", "train", "watch", "prove", "plan"},
 }
 # Headers whose types must not leak out of the module that uses them.
 KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann/json\.hpp|torch/torch\.h)')

@@ -28,7 +28,7 @@ std::optional<std::string> words_of_io(const std::string& action) {
 
 bool is_known(const std::string& action) {
     for (const auto* name :
-         {"kill", "throw", "segv", "stop", "spin", "read", "stall", "delay", "flip", "nan"})
+         {"kill", "throw", "segv", "stop", "spin", "read", "stall", "delay", "flip", "nan", "drop"})
         if (action == name) return true;
     return words_of_io(action).has_value();
 }
@@ -41,10 +41,11 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     if (!variable || variable->empty()) return faults;
     const Failure malformed{
         ExitCode::settings,
-        format_text("RINGSHARD_FAULT = {}: is written as point:nth:kill, :throw, :segv, :stop, "
-                    ":spin, :read, :stall, :delay, :flip, :nan, :eio, :enospc or :short, and @rank "
-                    "if one alone shall fail",
-                    *variable)};
+        format_text(
+            "RINGSHARD_FAULT = {}: is written as point:nth:kill, :throw, :segv, :stop, "
+            ":spin, :read, :stall, :delay, :flip, :nan, :drop, :eio, :enospc or :short, and @rank "
+            "if one alone shall fail",
+            *variable)};
     std::string rest = *variable;
     if (const size_t at = rest.find('@'); at != std::string::npos) {
         if (rest.substr(at + 1) != std::to_string(rank)) return faults;
@@ -109,7 +110,8 @@ void Faults::act() {
 
 void Faults::reach(std::string_view point) {
     if (!is_now(point)) return;
-    if (words_of_io(trigger_->action) || trigger_->action == "flip" || trigger_->action == "nan")
+    if (words_of_io(trigger_->action) || trigger_->action == "flip" || trigger_->action == "nan" ||
+        trigger_->action == "drop")
         throw Error(ExitCode::settings, format_text("RINGSHARD_FAULT: {} is not possible at {}",
                                                     trigger_->action, trigger_->point));
     act();
@@ -119,6 +121,7 @@ Faults::Corruption Faults::corruption_at(std::string_view point) {
     if (!is_now(point)) return Corruption::none;
     if (trigger_->action == "flip") return Corruption::flip;
     if (trigger_->action == "nan") return Corruption::nan;
+    if (trigger_->action == "drop") return Corruption::drop;
     throw Error(ExitCode::settings, format_text("RINGSHARD_FAULT: {} is not possible at {}",
                                                 trigger_->action, trigger_->point));
 }

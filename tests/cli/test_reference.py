@@ -10,7 +10,7 @@ import unittest
 from trainer import TrainerTest, run
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-COMMANDS = ("train", "fork", "prepare", "plan", "tokenize", "inspect", "export", "score", "plot", "report", "sweep", "init", "config",
+COMMANDS = ("train", "fork", "prepare", "plan", "prove", "tokenize", "inspect", "export", "score", "plot", "report", "sweep", "init", "config",
             "configure", "doctor", "version", "help")
 
 

@@ -2,7 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
-#include <random>
 
 #include "golden.hpp"
 #include "ringshard/config/config.hpp"
@@ -10,36 +9,6 @@
 #include "ringshard/train/trainer.hpp"
 
 namespace ringshard::test {
-
-data::Rows make_rows(RowKind kind, int64_t num_rows, int longest) {
-    std::mt19937 random(7);
-    const auto below = [&](int bound) {
-        return static_cast<int32_t>(random() % static_cast<unsigned>(bound));
-    };
-    const int third = longest / 3;
-    data::SampleList rows;
-    for (int64_t row = 0; row < num_rows; ++row) {
-        const bool is_one =
-            kind == RowKind::one_document || (kind == RowKind::uneven && row % 4 == 0);
-        std::vector<int32_t> lengths;
-        if (is_one)
-            lengths = {2 * third + below(third)};
-        else if (kind == RowKind::packed)
-            lengths = {third - 9 + below(9), 1, 5 + below(third / 2), third / 2 + below(third / 2)};
-        else
-            lengths = {1, 4 + below(6), 1, 5 + below(3)};
-        std::vector<int32_t> tokens;
-        std::vector<int32_t> labels;
-        for (const int32_t length : lengths) {
-            for (int32_t t = 0; t < length; ++t) {
-                tokens.push_back(below(512));
-                labels.push_back(t < length / 4 ? -100 : tokens.back());
-            }
-        }
-        rows.add(tokens, labels, lengths);
-    }
-    return one_row_each(std::move(rows));
-}
 
 Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Rows& rows) {
     config::Config config;

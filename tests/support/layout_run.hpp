@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "probe_rows.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
 #include "ringshard/train/numbers.hpp"
@@ -13,11 +14,8 @@
 
 namespace ringshard::test {
 
-enum class RowKind { one_document, packed, uneven };
-
-// Rows of one document, of several whose lengths divide nothing, or by turns of one long document
-// and of a few short ones; some labels are left out. longest: of a row, about.
-data::Rows make_rows(RowKind kind, int64_t num_rows, int longest);
+using prove::make_rows;
+using prove::RowKind;
 
 // A training run of some steps in one layout.
 struct LayoutRun {

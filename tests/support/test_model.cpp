@@ -3,25 +3,15 @@
 #include <ATen/ATen.h>
 
 #include <cstdlib>
-#include <numeric>
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/data/plan_rows.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/model/quantize.hpp"
 #include "ringshard/model/weights.hpp"
 #include "ringshard/model/wrapped_files.hpp"
+#include "ringshard/train/whole_tensors.hpp"
 
 namespace ringshard::test {
-
-data::Rows one_row_each(data::SampleList samples) {
-    data::TokenStore store(std::move(samples));
-    std::vector<int64_t> numbers(static_cast<size_t>(store.size()));
-    std::iota(numbers.begin(), numbers.end(), int64_t{0});
-    data::RowReport report;
-    data::RowPlan plan = data::plan_rows(store, numbers, {}, report);
-    return {std::move(store), std::move(plan)};
-}
 
 at::Device device() {
     const char* const wish = std::getenv("RINGSHARD_TEST_DEVICE");
@@ -98,60 +88,13 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
     zero.clear_gradients();
 }
 
-std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
-    std::map<std::string, at::Tensor> tensors;
-    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-        const shard::FlatUnit& layout = zero.units()[unit];
-        at::Tensor flat = at::empty({layout.size()}, at::TensorOptions(device()));
-        if (gradients && !zero.is_trained(unit)) continue;
-        const auto [chunks, weights] = zero.weights_at_rest_of(unit);
-        put_shards(flat, chunks.shard(unit),
-                   (gradients ? *zero.shelf_of(unit).gradients : weights).load_shard(unit));
-        for (const shard::PlacedTensor& tensor : layout.tensors())
-            if (!tensor.begins_before)
-                tensors[tensor.spec.name] =
-                    at::empty(tensor.spec.shape, at::TensorOptions(at::kFloat));
-        for (const shard::TensorPiece& piece : layout.pieces({0, layout.size()}))
-            tensors[piece.tensor->spec.name]
-                .flatten()
-                .narrow(0, piece.first, piece.size)
-                .copy_(flat.narrow(0, piece.in_range, piece.size));
-    }
-    return tensors;
+std::map<std::string, at::Tensor> TestModel::gradients() {
+    return train::whole_gradients(zero, mesh);
 }
-
-// Every rank of the zero group says where its shard lies.
-void TestModel::put_shards(const at::Tensor& flat, const shard::Range& range,
-                           const at::Tensor& shard) {
-    const int64_t ranks = mesh.zero().size();
-    const at::Tensor begins = at::empty({ranks}, at::TensorOptions(device()).dtype(at::kLong));
-    const at::Tensor shards = at::empty({ranks, range.size()}, flat.options());
-    mesh.zero().all_gather(begins, at::full({1}, range.begin, begins.options())).wait();
-    mesh.zero().all_gather(shards, shard.to(at::kFloat).contiguous()).wait();
-    for (int64_t rank = 0; rank < ranks; ++rank)
-        flat.narrow(0, begins[rank].item<int64_t>(), range.size()).copy_(shards[rank]);
-}
-
-std::map<std::string, at::Tensor> TestModel::gradients() { return put_together(true); }
-std::map<std::string, at::Tensor> TestModel::weights() { return put_together(false); }
+std::map<std::string, at::Tensor> TestModel::weights() { return train::whole_weights(zero, mesh); }
 
 at::Tensor TestModel::logits(const data::FlatBatch& batch) {
-    const at::Tensor mine = transformer.logits(cut(batch)).to(at::kFloat).contiguous();
-    at::Tensor gathered =
-        at::empty({sequence_->size() * mine.size(0), mine.size(1)}, mine.options());
-    sequence_->all_gather(gathered, mine).wait();
-    at::Tensor all = at::empty_like(gathered);
-    const attention::SequencePartition partition = train::partition_of(batch, mesh.shape());
-    int64_t row = 0;
-    for (int64_t ring = 0; ring < mesh.shape().ring; ++ring) {
-        for (int64_t ulysses = 0; ulysses < mesh.shape().ulysses; ++ulysses) {
-            for (const attention::Run& run : partition.of_rank(ring, ulysses)) {
-                all.narrow(0, run.start, run.length).copy_(gathered.narrow(0, row, run.length));
-                row += run.length;
-            }
-        }
-    }
-    return all.narrow(0, 0, static_cast<int64_t>(batch.tokens.size())).cpu();
+    return train::whole_logits(transformer, mesh, *sequence_, batch);
 }
 
 }  // namespace ringshard::test

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "probe_rows.hpp"
 #include "ringshard/comm/group.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh.hpp"
@@ -17,8 +18,7 @@ namespace ringshard::test {
 at::Device device();
 comm::CommunicatorOptions communicator_options(const comm::Group& group);
 
-// Each sample as a row, as it is.
-data::Rows one_row_each(data::SampleList samples);
+using prove::one_row_each;
 
 // A model of a Hugging Face folder on a mesh, with everything it stands on.
 class TestModel {
@@ -62,9 +62,6 @@ public:
     model::Transformer& transformer = stack.transformer;
 
 private:
-    std::map<std::string, at::Tensor> put_together(bool gradients);
-    void put_shards(const at::Tensor& flat, const shard::Range& range, const at::Tensor& shard);
-
     std::unique_ptr<comm::Communicator> sequence_;  // ranks that share a batch
 };
 

@@ -11,6 +11,7 @@ extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
     if (context.command == "init") return cli::run_init(context);
     if (context.command == "inspect_rows") return cli::run_inspect_rows(context);
     if (context.command == "prepare") return cli::run_prepare(context);
+    if (context.command == "prove") return cli::run_prove(context);
     if (context.command == "score") return cli::run_score(context);
     if (context.command == "train" || context.command == "fork") return cli::run_train(context);
     RINGSHARD_CHECK(false, "the engine has no command {}", context.command);

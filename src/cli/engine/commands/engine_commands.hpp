@@ -24,6 +24,9 @@ int run_export(const CommandContext& context);
 // program without a download. Rank 0 works.
 int run_init(const CommandContext& context);
 
+// Compares the mesh of a job with one rank, on a small model of its architecture.
+int run_prove(const CommandContext& context);
+
 // Looks at the machine, MPI, the devices and the network of this job, and names the defects.
 int run_doctor(const CommandContext& context);
 

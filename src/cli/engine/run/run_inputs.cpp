@@ -164,11 +164,10 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
 
 }  // namespace
 
-comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placement& placement,
-                                    Faults& faults, RowsToKeep keeps) {
+comm::Agreed<RunModel> find_model(const CommandContext& context, const HubCache& hub,
+                                  const Placement& placement) {
     const comm::Group& world = context.world;
     const config::ModelSettings& args = context.settings.values.model;
-    const HubCache hub(context.environment);
     const auto found = comm::of_root(world, [&]() -> Expected<std::string> {
         const auto name =
             hub.model_folder(args.model_name_or_path, args.model_revision, "model_name_or_path");
@@ -180,14 +179,24 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     if (!found) return found.failure();
     const std::filesystem::path folder = found.value();
     AskedAdapters adapters;
-    const auto spec = find_spec(context, placement, hub, folder, adapters);
+    auto spec = find_spec(context, placement, hub, folder, adapters);
     if (!spec) return spec.failure();
-    world.flight_recorder().set_activity("preparing data");
+    return RunModel{folder, std::move(spec).value(), std::move(adapters)};
+}
+
+comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placement& placement,
+                                    Faults& faults, RowsToKeep keeps) {
+    const HubCache hub(context.environment);
+    auto found = find_model(context, hub, placement);
+    if (!found) return found.failure();
+    RunModel& model = found.value();
+    context.world.flight_recorder().set_activity("preparing data");
     faults.reach("start");
-    auto data =
-        prepare_run_data(context, hub, placement.num_threads, spec.value(), adapters.joint, keeps);
+    auto data = prepare_run_data(context, hub, placement.num_threads, model.spec,
+                                 model.adapters.joint, keeps);
     if (!data) return data.failure();
-    return RunInputs{folder, spec.value(), std::move(adapters), std::move(data).value()};
+    return RunInputs{std::move(model.folder), std::move(model.spec), std::move(model.adapters),
+                     std::move(data).value()};
 }
 
 }  // namespace ringshard::cli

@@ -10,6 +10,17 @@
 
 namespace ringshard::cli {
 
+// The model of a run.
+struct RunModel {
+    std::filesystem::path folder;
+    model::ModelSpec spec;
+    AskedAdapters adapters;  // where the settings ask for them
+};
+
+// Finds the model, which must suit the mesh. Collective over the world.
+comm::Agreed<RunModel> find_model(const CommandContext& context, const HubCache& hub,
+                                  const Placement& placement);
+
 // The inputs of a run.
 struct RunInputs {
     std::filesystem::path model;  // the folder
@@ -18,7 +29,7 @@ struct RunInputs {
     RunData data;
 };
 
-// Finds the model, which must suit the mesh, and prepares the rows. Collective over the world.
+// Finds the model and prepares the rows. Collective over the world.
 comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placement& placement,
                                     Faults& faults, RowsToKeep keeps = RowsToKeep::with_targets);
 

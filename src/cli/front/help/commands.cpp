@@ -65,6 +65,18 @@ Command plan() {
             {"model_name_or_path", "profile", "max_length"}};
 }
 
+Command prove() {
+    return {"prove",
+            "compare the mesh of a job with one rank, on a small model",
+            {"prove --setting value ..."},
+            "Run it with the ranks and the settings of the job. It compares loss, every gradient "
+            "and what documents see of each other, before a step and after three, and writes "
+            "proof.json into output_dir; 76 if they differ.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "profile", "cp_size", "sp_size", "ep_size", "output_dir"}};
+}
+
 Command tokenize() {
     return {"tokenize",
             "lines of JSON: text or messages in, token ids and masks out",
@@ -218,9 +230,9 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(),        fork(),      prepare(), plan(),    tokenize(), inspect(),
-        export_model(), score(),     plot(),    report(),  sweep(),    init(),
-        config(),       configure(), doctor(),  version(), help()};
+        train(),   fork(),         prepare(),   plan(),   prove(),   tokenize(),
+        inspect(), export_model(), score(),     plot(),   report(),  sweep(),
+        init(),    config(),       configure(), doctor(), version(), help()};
     return all;
 }
 

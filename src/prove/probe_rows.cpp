@@ -1,0 +1,53 @@
+#include "probe_rows.hpp"
+
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "ringshard/data/plan_rows.hpp"
+
+namespace ringshard::prove {
+
+data::Rows one_row_each(data::SampleList samples) {
+    data::TokenStore store(std::move(samples));
+    std::vector<int64_t> numbers(static_cast<size_t>(store.size()));
+    std::iota(numbers.begin(), numbers.end(), int64_t{0});
+    data::RowReport report;
+    data::RowPlan plan = data::plan_rows(store, numbers, {}, report);
+    return {std::move(store), std::move(plan)};
+}
+
+data::Rows make_rows(RowKind kind, int64_t num_rows, int longest, int64_t vocabulary,
+                     uint32_t seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](int64_t bound) {
+        return static_cast<int32_t>(random() % static_cast<unsigned>(bound));
+    };
+    const int third = longest / 3;
+    data::SampleList rows;
+    for (int64_t row = 0; row < num_rows; ++row) {
+        const bool is_one = kind == RowKind::one_document ||
+                            (kind == RowKind::uneven && row % 4 == 0) ||
+                            (kind == RowKind::mixed && row % 3 == 0);
+        const bool is_packed = kind == RowKind::packed || (kind == RowKind::mixed && row % 3 == 1);
+        std::vector<int32_t> lengths;
+        if (is_one)
+            lengths = {2 * third + below(third)};
+        else if (is_packed)
+            lengths = {third - 9 + below(9), 1, 5 + below(third / 2), third / 2 + below(third / 2)};
+        else
+            lengths = {1, 4 + below(6), 1, 5 + below(3)};
+        std::vector<int32_t> tokens;
+        std::vector<int32_t> labels;
+        for (const int32_t length : lengths) {
+            for (int32_t t = 0; t < length; ++t) {
+                tokens.push_back(below(vocabulary));
+                labels.push_back(t < length / 4 ? -100 : tokens.back());
+            }
+        }
+        rows.add(tokens, labels, lengths);
+    }
+    return one_row_each(std::move(rows));
+}
+
+}  // namespace ringshard::prove

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ringshard/data/rows.hpp"
+
+namespace ringshard::prove {
+
+// Each sample as a row, as it is.
+data::Rows one_row_each(data::SampleList samples);
+
+enum class RowKind { one_document, packed, uneven, mixed };
+
+// Random rows of one document, of several whose lengths divide nothing, by turns of one long
+// document and of a few short ones, or by turns of all three; some labels are left out. longest: of
+// a row, about.
+data::Rows make_rows(RowKind kind, int64_t num_rows, int longest, int64_t vocabulary = 512,
+                     uint32_t seed = 7);
+
+}  // namespace ringshard::prove
