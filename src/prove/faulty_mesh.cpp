@@ -74,9 +74,9 @@ std::unique_ptr<mesh::Mesh> faulty_mesh(const mesh::Mesh& mesh, Faults& faults) 
         {"ulysses", {"ulysses", &mesh.ulysses()}},
         {"zero", {"zero", &mesh.zero()}},
         {"tensors of all", {"all", &mesh.world()}},
-        {"experts", {"experts", &mesh.experts()}},
-        {"expert zero", {"expert zero", &mesh.expert_zero()}},
-        {"expert world", {"expert world", &mesh.expert_world()}}};
+        {"experts", {"experts", &mesh.sections()}},
+        {"experts zero", {"experts zero", &mesh.section_zero()}},
+        {"experts world", {"experts world", &mesh.section_world()}}};
     return std::make_unique<mesh::Mesh>(
         mesh.shape(), mesh::rank_of(mesh.coordinates(), mesh.shape()), mesh.device(),
         [&](const char* group, int64_t /*rank*/, int64_t /*size*/) {

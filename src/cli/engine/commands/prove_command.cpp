@@ -145,7 +145,7 @@ std::optional<Failure> write_proof(const CommandContext& context, const Placemen
           {"dp_shard", placement.shape.shard},
           {"cp", placement.shape.ring},
           {"sp", placement.shape.ulysses},
-          {"ep", placement.shape.experts},
+          {"ep", placement.shape.sections},
           {"cuts", to_text(mesh::cuts_of(config.parallel))}}},
         {"small_model", to_json(small)},
         {"left_out", proof.left_out},
