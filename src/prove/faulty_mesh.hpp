@@ -9,8 +9,8 @@ namespace ringshard::prove {
 
 // Returns a mesh with the communicators of `mesh`, in which a rank's contribution to an operation
 // is lost as the faults say: RINGSHARD_FAULT=prove:zero:3:drop@1 is the third operation of rank 1
-// with its zero group. The groups are replicate, ring, ulysses, zero, all, experts, experts zero and
-// experts world. Null if no fault aims at a group. Both arguments must outlive it.
+// with its zero group. The groups are replicate, ring, ulysses, zero, all, experts, experts zero
+// and experts world. Null if no fault aims at a group. Both arguments must outlive it.
 std::unique_ptr<mesh::Mesh> faulty_mesh(const mesh::Mesh& mesh, Faults& faults);
 
 }  // namespace ringshard::prove

@@ -365,6 +365,7 @@ MaybeFailure Run::end() {
         parts_.world.flight_recorder().set_activity("writing the model");
         parts_.faults.reach("export");
         if (const auto failure = write_model(parts_, folder)) return failure;
+        if (const auto failure = parts_.write_references()) return failure;
     }
     if (checkpoints_.has_failed())
         return comm::found_by_all(

@@ -32,9 +32,9 @@ std::map<std::string, at::Tensor> put_together(const shard::Zero& zero, const me
         const shard::FlatUnit& layout = zero.units()[unit];
         const at::Tensor flat = at::empty({layout.size()}, at::TensorOptions(mesh.device()));
         const auto [chunks, weights] = zero.weights_at_rest_of(unit);
-        put_shards(
-            mesh, flat, chunks.shard(unit),
-            (wanted == Wanted::gradients ? *zero.shelf_of(unit).gradients : weights).load_shard(unit));
+        put_shards(mesh, flat, chunks.shard(unit),
+                   (wanted == Wanted::gradients ? *zero.shelf_of(unit).gradients : weights)
+                       .load_shard(unit));
         for (const shard::PlacedTensor& tensor : layout.tensors())
             if (!tensor.begins_before)
                 tensors[tensor.spec.name] =

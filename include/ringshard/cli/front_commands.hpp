@@ -15,6 +15,7 @@ int plot(const Invocation& invocation);
 int report_runs(const Invocation& invocation);
 int sweep(const Invocation& invocation, const Environment& environment);
 int tokenize(const Invocation& invocation, const Environment& environment);
+int verify_server(const Invocation& invocation);
 int print_version();
 
 bool is_front_command(const Invocation& invocation);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,11 @@ struct Invocation {
     bool wants_help = false;
     std::string help_topic;  // after --help: "all", a command, a group or a setting
 
+    bool names_server() const {
+        return std::ranges::any_of(flags, [](const std::string& flag) {
+            return flag == "--url" || flag.starts_with("--url=");
+        });
+    }
     bool trains() const { return command == "train" || command == "fork"; }
 };
 

@@ -55,6 +55,8 @@ struct RunParts {
     std::filesystem::path resumed_from;     // from which the run goes on; empty: it begins
     double peak_operations;                 // of this rank, per second
     report::TrackedRun tracked_run;         // on rank 0
+    // Called when the model is written: adds what it computes. Collective over the world.
+    std::function<std::optional<comm::AgreedFailure>()> write_references;
 };
 
 // rewind: loss or gradient of a step were not finite, and the run resumes from its newest

@@ -14,6 +14,7 @@ extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
     if (context.command == "prove") return cli::run_prove(context);
     if (context.command == "score") return cli::run_score(context);
     if (context.command == "train" || context.command == "fork") return cli::run_train(context);
+    if (context.command == "verify") return cli::run_verify(context);
     RINGSHARD_CHECK(false, "the engine has no command {}", context.command);
 }
 

@@ -55,8 +55,10 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
         invocation.command = arguments.front();
         invocation.flags.erase(invocation.flags.begin());
         if (invocation.command == "sft") invocation.command = "train";
-        const bool names_checkpoint = invocation.command == "export" && !invocation.flags.empty() &&
-                                      !invocation.flags.front().starts_with("-");
+        const bool names_checkpoint =
+            (invocation.command == "export" ||
+             (invocation.command == "verify" && !invocation.names_server())) &&
+            !invocation.flags.empty() && !invocation.flags.front().starts_with("-");
         if (names_checkpoint) invocation.flags.insert(invocation.flags.begin(), "--checkpoint");
         if (find_command(invocation.command) == nullptr) return no_command(invocation.command);
         if (invocation.command == "inspect" && names_dataset(invocation.flags)) {

@@ -20,6 +20,9 @@ int run_score(const CommandContext& context);
 // Writes the Hugging Face folder of a checkpoint, on the processors of any number of ranks.
 int run_export(const CommandContext& context);
 
+// Compares the folder of a model with what it computed when it was exported.
+int run_verify(const CommandContext& context);
+
 // Writes the folder of a model with random weights from a config.json, so that anyone can try the
 // program without a download. Rank 0 works.
 int run_init(const CommandContext& context);

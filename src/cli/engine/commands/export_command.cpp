@@ -9,6 +9,7 @@
 #include "merge_folder.hpp"
 #include "passed_tensors.hpp"
 #include "pretrained.hpp"
+#include "references.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
@@ -159,10 +160,11 @@ MaybeFailure load_exported(const ExportedCheckpoint& exported, Pretrained& weigh
     return std::nullopt;
 }
 
-// Writes the model of the checkpoint, or its adapter. Collective over the world.
+// Writes the model of the checkpoint, or its adapter, and what it computes. Collective over the
+// world.
 MaybeFailure write_exported(const CommandContext& context, const ExportedCheckpoint& exported,
-                            const Pretrained& weights, const shard::Zero& zero, const Args& args,
-                            const std::map<std::string, std::string>& files) {
+                            const Pretrained& weights, const mesh::Mesh& mesh, shard::Zero& zero,
+                            const Args& args, const std::map<std::string, std::string>& files) {
     const auto passed = passed_tensors_of(context, exported.checkpoint, exported.spec);
     if (!passed) return passed.failure();
     if (const auto changed = check_passed(exported.checkpoint, passed.value()))
@@ -174,7 +176,11 @@ MaybeFailure write_exported(const CommandContext& context, const ExportedCheckpo
         form = {.type = model::StoredType::fp32,
                 .content = model::ExportContent::adapter,
                 .initial = weights.initial_adapter()};
-    return model::export_weights(zero, args.folder, files, form, context.world);
+    if (context.world.is_root()) remove_references(args.folder);
+    if (auto failure = model::export_weights(zero, args.folder, files, form, context.world))
+        return failure;
+    return write_references(args.folder, exported.spec, exported.merges ? Merged::yes : Merged::no,
+                            form, zero, mesh, context.world);
 }
 
 // Collective over the world.
@@ -194,10 +200,10 @@ MaybeFailure export_checkpoint(const CommandContext& context, const Args& args) 
     if (!weights) return weights.failure();
     if (auto failure = load_exported(exported, weights.value(), mesh, zero, world)) return failure;
     const bool is_joint = !exported.joint.names.empty();
-    if (auto failure =
-            is_joint
-                ? write_joint(exported.joint, zero, args.folder, files.value(), world)
-                : write_exported(context, exported, weights.value(), zero, args, files.value()))
+    if (auto failure = is_joint
+                           ? write_joint(exported.joint, zero, args.folder, files.value(), world)
+                           : write_exported(context, exported, weights.value(), mesh, zero, args,
+                                            files.value()))
         return failure;
     if (!world.is_root()) return std::nullopt;
     std::cout << "wrote " << args.folder.string() << ": " << exported.checkpoint.folder.string();

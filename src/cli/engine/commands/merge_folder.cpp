@@ -5,6 +5,7 @@
 
 #include "passed_tensors.hpp"
 #include "pretrained.hpp"
+#include "references.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/parse_json.hpp"
@@ -24,14 +25,9 @@ namespace {
 
 constexpr mesh::Cuts all_sharded{true, true, true, false};
 
-struct AdapterAndBase {
-    model::LoraConfig config;
-    fs::path base;
-};
-
-// Reads adapter_config.json and finds the model. On every rank.
-Expected<AdapterAndBase> read_adapter(const CommandContext& context, const fs::path& adapter,
-                                      const std::string& text) {
+// On every rank. `text`: of adapter_config.json.
+Expected<AdapterAndBase> find_base(const CommandContext& context, const fs::path& adapter,
+                                   const std::string& text) {
     auto config =
         model::parse_adapter_config(text, (adapter / model::adapter_config_name).string());
     if (!config) return config.failure();
@@ -57,22 +53,6 @@ Expected<AdapterAndBase> read_adapter(const CommandContext& context, const fs::p
     auto base = hub.model_folder(name, model.model_revision, "model_name_or_path");
     if (!base) return base.failure();
     return AdapterAndBase{std::move(config).value(), base.value()};
-}
-
-// The head is apart where the files hold one that differs from the embedding, as in transformers.
-// Collective over the world.
-std::optional<comm::AgreedFailure> untie_if_apart(const fs::path& base, const comm::Group& world,
-                                                  model::ModelSpec& spec) {
-    if (!spec.tied) return std::nullopt;
-    const auto stored = model::StoredModel::open(base, world);
-    if (!stored) return stored.failure();
-    if (!model::holds_head_and_embedding(stored.value(), spec.names)) return std::nullopt;
-    const auto is_equal = comm::agreed(
-        world,
-        model::is_head_the_embedding(stored.value(), spec.names, world.rank(), world.size()));
-    if (!is_equal) return is_equal.failure();
-    if (!world.all(is_equal.value())) spec.untie();
-    return std::nullopt;
 }
 
 // The model with its adapter. Collective over the world.
@@ -116,8 +96,7 @@ bool is_adapter_folder(const fs::path& folder) {
            !file_exists(folder / "manifest.json") && !file_exists(folder / "latest");
 }
 
-int merge_folder(const CommandContext& context, const fs::path& adapter, const fs::path& folder,
-                 model::ExportForm form) {
+comm::Agreed<AdapterAndBase> read_adapter(const CommandContext& context, const fs::path& adapter) {
     const comm::Group& world = context.world;
     const auto text = comm::of_root(world, [&]() -> Expected<std::string> {
         auto content = read_file(adapter / model::adapter_config_name);
@@ -126,8 +105,28 @@ int merge_folder(const CommandContext& context, const fs::path& adapter, const f
             ExitCode::missing_input,
             format_text("{}: cannot be read", (adapter / model::adapter_config_name).string())};
     });
-    if (!text) return report_failure(text.failure(), world);
-    auto found = comm::agreed(world, read_adapter(context, adapter, text.value()));
+    if (!text) return text.failure();
+    return comm::agreed(world, find_base(context, adapter, text.value()));
+}
+
+std::optional<comm::AgreedFailure> untie_if_apart(const fs::path& base, const comm::Group& world,
+                                                  model::ModelSpec& spec) {
+    if (!spec.tied) return std::nullopt;
+    const auto stored = model::StoredModel::open(base, world);
+    if (!stored) return stored.failure();
+    if (!model::holds_head_and_embedding(stored.value(), spec.names)) return std::nullopt;
+    const auto is_equal = comm::agreed(
+        world,
+        model::is_head_the_embedding(stored.value(), spec.names, world.rank(), world.size()));
+    if (!is_equal) return is_equal.failure();
+    if (!world.all(is_equal.value())) spec.untie();
+    return std::nullopt;
+}
+
+int merge_folder(const CommandContext& context, const fs::path& adapter, const fs::path& folder,
+                 model::ExportForm form) {
+    const comm::Group& world = context.world;
+    auto found = read_adapter(context, adapter);
     if (!found) return report_failure(found.failure(), world);
     const auto spec = spec_of(found.value(), world);
     if (!spec) return report_failure(spec.failure(), world);
@@ -151,8 +150,11 @@ int merge_folder(const CommandContext& context, const fs::path& adapter, const f
     if (!passed) return report_failure(passed.failure(), world);
     form.constants = spec.value().constants;
     if (passed.value()) form.wrapped = &passed.value()->files;
-    if (const auto failure = model::export_weights(zero, folder, files.value(), form, world))
-        return report_failure(*failure, world);
+    if (world.is_root()) remove_references(folder);
+    auto failure = model::export_weights(zero, folder, files.value(), form, world);
+    if (!failure)
+        failure = write_references(folder, spec.value(), Merged::yes, form, zero, mesh, world);
+    if (failure) return report_failure(*failure, world);
     if (world.is_root())
         std::cout << "wrote " << folder.string() << ": " << found.value().base.string() << " with "
                   << adapter.string() << " as " << context.settings.values.model.dtype << '\n';

@@ -5,6 +5,7 @@
 #include "check_plan.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
+#include "references.hpp"
 #include "ringshard/model/passed_hash.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "run_checkpoints.hpp"
@@ -124,6 +125,24 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
     return std::nullopt;
 }
 
+// Writes verify.json beside the result of the run. What it computes in FP8, or beside weights in
+// four bits, no reader of its files computes: then there is none.
+MaybeFailure TrainingRun::write_references() {
+    const auto& [context, job, inputs, choices, curves, begun] = stages_;
+    const config::Config& config = context.settings.values;
+    const fs::path folder = config.run.output_dir;
+    if (context.world.is_root()) remove_references(folder);
+    if (config.quantization.load_in_4bit || model::fp8_options(config.training))
+        return std::nullopt;
+    job.watchdog->begin(watch::Work::evaluation);
+    const auto failure = cli::write_references(
+        folder, model_.stack.transformer, {model_.stack.zero.compute_type(), job.placement.device},
+        context.world, job.mesh,
+        [&job = job](double operations) { job.watchdog->expect(operations); });
+    job.watchdog->begin(watch::Work::other);
+    return failure;
+}
+
 comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
                                                       const checkpoint::Progress& progress,
                                                       const job::Deadline& deadline) {
@@ -171,7 +190,8 @@ comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
          .hosts = hosts_,
          .resumed_from = beginning.resumed_from(),
          .peak_operations = peak_operations_,
-         .tracked_run = tracked_run(context, progress.step)});
+         .tracked_run = tracked_run(context, progress.step),
+         .write_references = [this] { return write_references(); }});
     if (choices.recorder && context.world.is_root())
         report_replays(model_.stack.transformer.replays());
     return ending;

@@ -45,6 +45,8 @@ private:
                                              const job::Deadline& deadline);
     std::optional<comm::AgreedFailure> add_weights_to_checkpoints(const Beginning& beginning);
 
+    std::optional<comm::AgreedFailure> write_references();
+
     RunStages stages_;
     std::optional<PassedTensors> passed_;
     ModelInTraining model_;

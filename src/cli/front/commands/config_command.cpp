@@ -46,7 +46,8 @@ int print_config(const Invocation& invocation, const Environment& environment) {
 bool is_front_command(const Invocation& invocation) {
     static constexpr std::array commands{"config", "configure", "inspect",  "plan",   "plot",
                                          "report", "sweep",     "tokenize", "version"};
-    return invocation.wants_help ||
+    const bool asks_server = invocation.command == "verify" && invocation.names_server();
+    return invocation.wants_help || asks_server ||
            std::ranges::find(commands, invocation.command) != commands.end();
 }
 
@@ -60,6 +61,7 @@ int run_front_command(const Invocation& invocation, const Environment& environme
     if (invocation.command == "report") return report_runs(invocation);
     if (invocation.command == "sweep") return sweep(invocation, environment);
     if (invocation.command == "tokenize") return tokenize(invocation, environment);
+    if (invocation.command == "verify") return verify_server(invocation);
     return print_version();
 }
 

@@ -125,6 +125,21 @@ Command export_model() {
             {"output_dir", "dtype", "max_shard_size"}};
 }
 
+Command verify() {
+    return {
+        "verify",
+        "compare an exported model with what it computed when it was written",
+        {"verify FOLDER", "verify FOLDER --url http://HOST:PORT [--tolerance X]"},
+        "Reads the folder as transformers would, and compares tokens, renderings and "
+        "log-probabilities with its verify.json: names what differs, and whether rounding, "
+        "tokenizer, chat template or weights explain it; 65 if it is more than rounding. With "
+        "--url it compares a server of vLLM, SGLang or llama.cpp in place of the folder.",
+        TakesSettings::yes,
+        {{"--url", "URL", "The server; plain http."},
+         {"--tolerance", "X", "The largest difference that is a server's rounding; else 0.25."}},
+        {"model_name_or_path"}};
+}
+
 Command score() {
     return {"score",
             "write the log-probability of every token of a dataset",
@@ -230,9 +245,9 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(),   fork(),         prepare(),   plan(),   prove(),   tokenize(),
-        inspect(), export_model(), score(),     plot(),   report(),  sweep(),
-        init(),    config(),       configure(), doctor(), version(), help()};
+        train(),        fork(),      prepare(), plan(),    prove(),  tokenize(), inspect(),
+        export_model(), verify(),    score(),   plot(),    report(), sweep(),    init(),
+        config(),       configure(), doctor(),  version(), help()};
     return all;
 }
 
