@@ -86,9 +86,11 @@ void LogHistory::add(const MetricsLine& line) {
     if (entry.empty()) return;
     if (!std::isnan(number_in(line, "train_runtime")))
         ends_.push_back(static_cast<int64_t>(number_in(line, "step")));
-    last_.rest += is_empty_ ? "\n    " : ",\n    ";
-    last_.rest += entry;
-    is_empty_ = false;
+    if (!last_.is_empty()) last_.rest += ',';
+    newest_.push_back(last_.bytes + std::ssize(last_.rest));
+    if (newest_.size() > max_in_checkpoint) newest_.pop_front();
+    last_.newest = newest_.front();
+    last_.rest += "\n    " + entry;
     empty_into_file();
 }
 
@@ -102,10 +104,11 @@ LogHistory::View LogHistory::view() const {
     return now;
 }
 
-std::optional<Failure> LogHistory::View::write_to(File& into, int64_t& offset) const {
+std::optional<Failure> LogHistory::View::write_to(File& into, int64_t& offset,
+                                                  int64_t begin) const {
     constexpr int64_t at_once = int64_t{1} << 20;
     std::vector<std::byte> piece(static_cast<size_t>(std::min(at_once, bytes)));
-    for (int64_t done = 0; done < bytes;) {
+    for (int64_t done = begin; done < bytes;) {
         const auto part =
             std::span(piece).first(static_cast<size_t>(std::min(at_once, bytes - done)));
         if (auto failure = file->read_at(part, done)) return failure;
@@ -113,8 +116,10 @@ std::optional<Failure> LogHistory::View::write_to(File& into, int64_t& offset) c
         done += std::ssize(part);
         offset += std::ssize(part);
     }
-    if (auto failure = into.write_at(std::as_bytes(std::span(rest)), offset)) return failure;
-    offset += std::ssize(rest);
+    const auto last =
+        std::string_view(rest).substr(static_cast<size_t>(std::max<int64_t>(0, begin - bytes)));
+    if (auto failure = into.write_at(std::as_bytes(std::span(last)), offset)) return failure;
+    offset += std::ssize(last);
     return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -21,6 +22,10 @@ std::string print_entry(const MetricsLine& line);
 // not grow. For rank 0.
 class LogHistory {
 public:
+    // Entries that a checkpoint holds: the newest ones, so that a save of a long run takes no
+    // longer than one of a short run. metrics.jsonl and the state at the end of a run have all.
+    static constexpr size_t max_in_checkpoint = 10'000;
+
     // `folder`: of the file.
     explicit LogHistory(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
@@ -37,13 +42,15 @@ public:
         std::shared_ptr<const File> file{};  // entries, with commas between
         int64_t bytes = 0;                   // of the file
         std::string rest{};                  // further entries
+        int64_t newest = 0;                  // where the newest max_in_checkpoint entries begin
         double epoch = 0;                    // the last one that was logged
         int64_t num_tokens = 0;
         double total_flos = 0;
 
         bool is_empty() const { return bytes == 0 && rest.empty(); }
-        // Writes the entries into `into`, from `offset` on, which is then behind them.
-        std::optional<Failure> write_to(File& into, int64_t& offset) const;
+        // Writes the entries from `begin` on, which is 0 or `newest`, into `into`, from `offset`
+        // on, which is then behind them.
+        std::optional<Failure> write_to(File& into, int64_t& offset, int64_t begin = 0) const;
     };
     View view() const;
 
@@ -54,7 +61,7 @@ private:
     std::filesystem::path folder_;
     std::shared_ptr<File> file_;  // shared with views, which read what is written once
     View last_;                   // without the file
-    bool is_empty_ = true;
+    std::deque<int64_t> newest_;  // places of the newest entries
     checkpoint::RunSums sums_;
     int64_t last_step_ = 0;      // that has a line
     std::vector<int64_t> ends_;  // steps of the lines that end a run

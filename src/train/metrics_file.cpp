@@ -140,9 +140,13 @@ Expected<std::string> MetricsFile::restore(const std::filesystem::path& state) c
         if (const auto key = key_of(read)) there.insert(*key);
     });
     std::vector<std::pair<int64_t, std::string>> lost;  // by step, in the order of the state
+    size_t num_entries = 0;
+    std::optional<int64_t> first_step;
     const bool is_read = for_each_entry(state, [&](const std::string& entry) {
         auto read = json_or_null<ordered_json>(entry);
         const auto key = key_of(read);
+        ++num_entries;
+        if (key && !first_step) first_step = key->first;
         if (!key || there.contains(*key)) return;
         read["attempt"] = claim_.attempt;
         lost.emplace_back(key->first, read.dump());
@@ -168,10 +172,17 @@ Expected<std::string> MetricsFile::restore(const std::filesystem::path& state) c
     std::error_code ignored;
     if (!std::filesystem::equivalent(state.parent_path().parent_path(), claim_.output_dir, ignored))
         return std::string();
-    return format_text(
+    std::string warning = format_text(
         "{} lacked {} of the lines up to the checkpoint; they are back, with the numbers that {} "
         "has",
         file_.string(), lost.size(), state.string());
+    const bool has_older = !there.empty() && there.begin()->first < *first_step;
+    if (num_entries == LogHistory::max_in_checkpoint && !has_older)
+        warning += format_text(
+            "; it has the newest {} lines: those of steps before {} do not come back, and the best "
+            "evaluation and early stopping go by the others",
+            num_entries, *first_step);
+    return warning;
 }
 
 std::optional<Failure> MetricsFile::write_kept() {

@@ -67,8 +67,9 @@ std::string print(const TrainerState& state, const LogHistory::View& history) {
     return object.dump(2) + "\n";
 }
 
+// Writes the entries of `history` from `begin` on.
 std::optional<Failure> write(const std::filesystem::path& file, const std::string& text,
-                             const LogHistory::View& history) {
+                             const LogHistory::View& history, int64_t begin) {
     auto opened = File::open(file, O_WRONLY | O_CREAT | O_TRUNC);
     if (!opened) return opened.failure();
     int64_t offset = 0;
@@ -79,11 +80,24 @@ std::optional<Failure> write(const std::filesystem::path& file, const std::strin
     };
     const size_t entries = text.find(no_history) + no_history.size();
     if (auto failure = put(std::string_view(text).substr(0, entries))) return failure;
-    if (auto failure = history.write_to(opened.value(), offset)) return failure;
+    if (auto failure = history.write_to(opened.value(), offset, begin)) return failure;
     if (!history.is_empty())
         if (auto failure = put("\n  ")) return failure;
     if (auto failure = put(std::string_view(text).substr(entries))) return failure;
     return opened.value().flush();
+}
+
+std::optional<Failure> write_atomically(const std::filesystem::path& file,
+                                        const TrainerState& state, const LogHistory::View& history,
+                                        int64_t begin) {
+    std::filesystem::path temporary = file;
+    temporary += work_mark();
+    if (auto failure = write(temporary, print(state, history), history, begin)) {
+        std::error_code ignored;
+        std::filesystem::remove(temporary, ignored);
+        return failure;
+    }
+    return rename_atomically(temporary, file);
 }
 
 }  // namespace
@@ -95,14 +109,13 @@ std::string state_file(const std::string& adapter) {
 std::optional<Failure> write_trainer_state(const std::filesystem::path& file,
                                            const TrainerState& state,
                                            const LogHistory::View& history) {
-    std::filesystem::path temporary = file;
-    temporary += work_mark();
-    if (auto failure = write(temporary, print(state, history), history)) {
-        std::error_code ignored;
-        std::filesystem::remove(temporary, ignored);
-        return failure;
-    }
-    return rename_atomically(temporary, file);
+    return write_atomically(file, state, history, 0);
+}
+
+std::optional<Failure> write_checkpoint_state(const std::filesystem::path& file,
+                                              const TrainerState& state,
+                                              const LogHistory::View& history) {
+    return write_atomically(file, state, history, history.newest);
 }
 
 bool is_state_after(const std::filesystem::path& file, int64_t step) {

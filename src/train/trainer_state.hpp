@@ -31,6 +31,11 @@ std::optional<Failure> write_trainer_state(const std::filesystem::path& file,
                                            const TrainerState& state,
                                            const LogHistory::View& history);
 
+// Writes that of a checkpoint: its log_history has the newest entries.
+std::optional<Failure> write_checkpoint_state(const std::filesystem::path& file,
+                                              const TrainerState& state,
+                                              const LogHistory::View& history);
+
 // Returns true if the file is the state of a run after so many steps.
 bool is_state_after(const std::filesystem::path& file, int64_t step);
 

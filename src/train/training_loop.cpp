@@ -266,18 +266,19 @@ std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> c
             for (const BestModel& best : all_best)
                 if (const auto kept = best.last_best_of(steps)) notes.kept_steps.insert(*kept);
         const auto best_checkpoint = of_model.best.last_best_of(steps);
+        const auto write = coming ? write_checkpoint_state : write_trainer_state;
         notes.files[state_file()] = [=, &config](const std::filesystem::path& file) {
-            return write_trainer_state(file,
-                                       {config, events, num_steps, step, of_model.best,
-                                        of_model.early_stopping, best_checkpoint, folder},
-                                       history);
+            return write(file,
+                         {config, events, num_steps, step, of_model.best, of_model.early_stopping,
+                          best_checkpoint, folder},
+                         history);
         };
         for (const auto& [name, of_adapter] : of_adapters)
             notes.files[state_file(name)] = [=, &config](const std::filesystem::path& file) {
-                return write_trainer_state(file,
-                                           {config, events, num_steps, step, of_model.best,
-                                            of_model.early_stopping, std::nullopt, folder},
-                                           of_adapter);
+                return write(file,
+                             {config, events, num_steps, step, of_model.best,
+                              of_model.early_stopping, std::nullopt, folder},
+                             of_adapter);
             };
         return notes;
     };

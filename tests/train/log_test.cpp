@@ -55,11 +55,12 @@ private:
     std::filesystem::path path_;
 };
 
-std::string text_of(const LogHistory::View& view, const std::filesystem::path& folder) {
+std::string text_of(const LogHistory::View& view, const std::filesystem::path& folder,
+                    int64_t begin = 0) {
     const std::filesystem::path name = folder / "written";
     auto file = File::open(name, O_RDWR | O_CREAT | O_TRUNC).value();
     int64_t offset = 0;
-    BOOST_TEST(!view.write_to(file, offset));
+    BOOST_TEST(!view.write_to(file, offset, begin));
     const std::string text = read_file(name).value();
     BOOST_TEST(static_cast<int64_t>(text.size()) == offset);
     return text;
@@ -108,6 +109,11 @@ BOOST_AUTO_TEST_CASE(a_history_holds_the_names_that_trl_logs_and_no_more_memory_
     BOOST_TEST(before.bytes > 300'000);
     BOOST_TEST(history.view().rest.size() < 20'000U);
     BOOST_TEST(read(history, folder.path()).size() == 12'001U);
+    const nlohmann::json kept = nlohmann::json::parse(
+        "[" + text_of(history.view(), folder.path(), history.view().newest) + "]");
+    BOOST_TEST(kept.size() == LogHistory::max_in_checkpoint);
+    BOOST_TEST(kept.front()["step"] == 2'000);
+    BOOST_TEST(kept.back()["step"] == 11'999);
     BOOST_TEST(read(history, folder.path()).back()["step"] == 11'999);
     BOOST_TEST(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
@@ -131,4 +137,21 @@ BOOST_AUTO_TEST_CASE(lines_give_the_sums_of_the_steps_that_they_are_means_of) {
     BOOST_TEST(history.sums().loss == 11.0);
     BOOST_TEST(history.sums().num_losses == 5);
     BOOST_TEST(history.sums().operations == 8.0);
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_no_checkpoint_holds_any_more_are_named) {
+    const Folder folder;
+    const std::filesystem::path saved = folder.path() / "checkpoint-90000";
+    std::filesystem::create_directories(saved);
+    constexpr int64_t first = 80'001;
+    std::string text = "{\n  \"log_history\": [";
+    for (size_t i = 0; i < LogHistory::max_in_checkpoint; ++i)
+        text += format_text("{}\n    {{\"loss\":0.5,\"step\":{}}}", i == 0 ? "" : ",",
+                            first + static_cast<int64_t>(i));
+    BOOST_TEST(!write_file_atomically(saved / "trainer_state.json", text + "\n  ]\n}\n"));
+    const MetricsFile file({folder.path(), 2, "token"}, folder.path());
+    const std::string said = file.restore(saved / "trainer_state.json").value();
+    BOOST_TEST(said.find("lacked 10000 of the lines") != std::string::npos);
+    BOOST_TEST(said.find("those of steps before 80001 do not come back") != std::string::npos);
+    BOOST_TEST(file.restore(saved / "trainer_state.json").value().empty());
 }
