@@ -5,6 +5,7 @@ import json
 import math
 import os
 
+import numpy as np
 import torch
 from bitsandbytes.backends.triton.kernels_optim import _quantize_blockwise_pytorch, optimizer_update_8bit_blockwise_pytorch
 from bitsandbytes.functional import create_dynamic_map
@@ -104,6 +105,15 @@ def quantized():
     return cases
 
 
+def short(numbers):
+    """The fewest digits that give the same fp32 numbers."""
+    if isinstance(numbers, dict):
+        return {name: short(value) for name, value in numbers.items()}
+    if isinstance(numbers, list):
+        return [short(value) for value in numbers]
+    return float(str(np.float32(numbers))) if isinstance(numbers, float) else numbers
+
+
 def main():
     goldens = {
         "adamw decoupled_weight_decay=False": run(adam),
@@ -118,7 +128,7 @@ def main():
     }
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "optimizers.json")
     with open(path, "w") as file:
-        json.dump({"runs": goldens, "codes": quantized()}, file)
+        json.dump(short({"runs": goldens, "codes": quantized()}), file)
         file.write("\n")
 
 
