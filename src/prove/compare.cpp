@@ -28,7 +28,7 @@ constexpr Limits rounded_after_steps{5e-3, 5e-2};
 constexpr double roundings = 4;
 // Gradients that cancel are rounding alone: a tensor's is measured against this share of the mean
 // over all tensors at least.
-constexpr double smallest_share = 1e-3;
+constexpr double smallest_share = 1e-2;
 
 double squares(const at::Tensor& numbers) {
     const at::Tensor wide = numbers.to(at::kDouble);
