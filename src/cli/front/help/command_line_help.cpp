@@ -61,7 +61,7 @@ void print_overview(const Reference& reference) {
                  "  srun ./trainer [COMMAND] --setting value ...    (or mpirun -n 4 ...)\n\n";
     for (const Command& command : commands())
         if (command.name != "help") print_line(command.name, command.summary, column);
-    std::cout << "\nMore: "
+    std::cout << "More: "
               << wrapped(format_text("trainer COMMAND --help; --help SETTING; --help all; --help "
                                      "GROUP: {}",
                                      topics_of(reference)),

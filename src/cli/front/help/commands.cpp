@@ -128,7 +128,7 @@ Command export_model() {
 Command verify() {
     return {
         "verify",
-        "compare an exported model with what it computed when it was written",
+        "compare an exported model with what it computed before",
         {"verify FOLDER", "verify FOLDER --url http://HOST:PORT [--tolerance X]"},
         "Reads the folder as transformers would, and compares tokens, renderings and "
         "log-probabilities with its verify.json: names what differs, and whether rounding, "
