@@ -128,6 +128,12 @@ Expected<UpdateRule> read_rule(const json& entry) {
         if (!known.contains(key))
             return broken(
                 format_text("{}: an entry has pattern, lr, weight_decay, betas, optim", key));
+    if (entry.size() == 1)
+        return broken(
+            format_text("pattern {}: the entry sets nothing; give it lr, weight_decay, "
+                        "betas or optim (lr 1 keeps the learning rate as it is), or take "
+                        "it out",
+                        entry["pattern"].dump()));
     UpdateRule rule{entry["pattern"].get<std::string>()};
     const auto number = [&](const char* key) -> std::optional<double> {
         if (!entry[key].is_number() || entry[key].get<double>() < 0) return std::nullopt;

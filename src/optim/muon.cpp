@@ -243,7 +243,8 @@ OptimizerKind muon_kind() {
     return {.states = {{"momentum_buffer"}},
             .make = &make_updater<Muon>,
             .takes = &is_inner_matrix,
-            .others = config::Optimizer::adamw};
+            .others = config::Optimizer::adamw,
+            .needs = "matrices between the embedding and the head"};
 }
 
 }  // namespace ringshard::optim

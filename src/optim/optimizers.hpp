@@ -14,6 +14,8 @@ struct OptimizerKind {
     // Which weights it updates; null: all. The optimizer `others` updates the rest.
     bool (*takes)(const shard::ParameterGroup& group) = nullptr;
     config::Optimizer others = config::Optimizer::adamw;
+    // The weights that it takes, in words, if a run that has none of them does not use it.
+    std::string needs{};
     int64_t grain = shard::Placement::least_grain;  // weights that share a number of its states
 };
 

@@ -23,9 +23,30 @@ void UpdateGroups::add(config::Optimizer optimizer) {
         optimizers_.push_back(optimizer);
 }
 
+size_t UpdateGroups::rule_of(const shard::ParameterGroup& group) const {
+    return group.rule > 0 && rules_.at(group.rule - 1).optim ? group.rule : 0;
+}
+
+config::Optimizer UpdateGroups::optimizer_of(size_t rule) const {
+    return rule == 0 ? settings_.optim : rules_.at(rule - 1).optim.value_or(settings_.optim);
+}
+
+std::optional<UpdateGroups::Unused> UpdateGroups::find_unused(
+    const std::vector<shard::ParameterGroup>& trained) const {
+    for (size_t rule = 0; rule <= rules_.size(); ++rule) {
+        if (rule > 0 && !rules_[rule - 1].optim) continue;
+        const OptimizerKind kind = kind_of(optimizer_of(rule), settings_);
+        if (kind.needs.empty()) continue;
+        if (std::ranges::none_of(trained, [&](const shard::ParameterGroup& group) {
+                return rule_of(group) == rule && kind.takes(group);
+            }))
+            return Unused{rule, kind.needs};
+    }
+    return std::nullopt;
+}
+
 shard::UpdateChoice UpdateGroups::choose(const shard::ParameterGroup& group) const {
-    config::Optimizer optimizer = settings_.optim;
-    if (group.rule > 0) optimizer = rules_.at(group.rule - 1).optim.value_or(optimizer);
+    config::Optimizer optimizer = optimizer_of(rule_of(group));
     const OptimizerKind kind = kind_of(optimizer, settings_);
     if (kind.takes != nullptr && !kind.takes(group)) optimizer = kind.others;
     const auto place = std::ranges::find(optimizers_, optimizer);

@@ -165,6 +165,24 @@ BOOST_FIXTURE_TEST_CASE(every_way_of_writing_makes_the_same_datasets, SharedFold
     }
 }
 
+BOOST_FIXTURE_TEST_CASE(states_of_another_optimizer_are_refused, SharedFolder) {
+    save(test::world(), path, 4, {.shard = test::world().size()}, {}, faults);
+    const auto saved = check_checkpoint(path / checkpoint_name(4), Contents::everything,
+                                        Verification::hashes, test::world());
+    BOOST_TEST_REQUIRE(static_cast<bool>(saved));
+    for (const auto optimizer :
+         {config::Optimizer::lion, config::Optimizer::adamw_8bit, config::Optimizer::muon}) {
+        config::TrainingSettings settings;
+        settings.optim = optimizer;
+        const auto failure =
+            check_states(saved.value(), make_units(1), optim::UpdateGroups(settings));
+        BOOST_TEST_REQUIRE(failure.has_value());
+        BOOST_TEST(failure->message.find("it has the states of another optimizer; give optim and "
+                                         "lr_groups as they were") != std::string::npos,
+                   failure->message);
+    }
+}
+
 BOOST_FIXTURE_TEST_CASE(weights_alone_are_stepped_over_and_named, SharedFolder) {
     const mesh::MeshShape shape{.shard = test::world().size()};
     const auto fp32 = config::NumberType::fp32;

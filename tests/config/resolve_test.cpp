@@ -408,6 +408,8 @@ BOOST_AUTO_TEST_CASE(arguments_of_optimizers_are_checked) {
             "optimizer_state_dtype fp32");
     refused({"--lr_groups", R"([{"lr": 2}])"}, "\"pattern\" of names");
     refused({"--lr_groups", R"([{"pattern": "a", "rate": 2}])"}, "an entry has pattern, lr");
+    refused({"--lr_groups", R"([{"pattern": "a"}])"}, "pattern \"a\": the entry sets nothing");
+    BOOST_TEST(resolve({"--lr_groups", R"([{"pattern": "a", "lr": 1}])"}).problems.empty());
     refused({"--lr_groups", R"([{"pattern": "a", "optim": "galore"}])"}, "is not an optimizer");
 }
 

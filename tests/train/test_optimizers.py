@@ -107,10 +107,22 @@ class Optimizers(TrainerTest):
     def test_updates_by_names(self):
         groups = json.dumps([{"pattern": "embed_tokens", "lr": 0}, {"pattern": "mlp", "optim": "sgd", "lr": 0.5}])
         self.losses("", "--lr_groups", groups, "--profile", "zero3", ranks=2, rows=2)
-        for wrong, words in (([{"pattern": "embed_token\\."}], "matches no trained weight; the nearest are"),
-                             ([{"pattern": "mlp"}, {"pattern": "mlp.up"}], "has a rule before it"),
-                             ([{"pattern": "q_proj"}], "one matrix product")):
-            self.expect(run("train", *FP32, "--lr_groups", json.dumps(wrong), "--output_dir", os.path.join(self.folder.name, "no")), 78, words)
+        for wrong, words in (([{"pattern": "embed_token\\.", "lr": 1}], "matches no trained weight; the nearest are"),
+                             ([{"pattern": "mlp", "lr": 1}, {"pattern": "mlp.up", "lr": 1}], "has a rule before it"),
+                             ([{"pattern": "q_proj", "lr": 1}], "one matrix product"),
+                             ([{"pattern": "mlp"}], "the entry sets nothing"),
+                             ([{"pattern": "norm", "optim": "muon"}],
+                              "pattern norm: its optim updates matrices between the embedding and the head, and none of the weights")):
+            self.refused(words, *FP32, "--lr_groups", json.dumps(wrong))
+
+    def refused(self, words, *flags):
+        self.expect(run("train", *flags, "--output_dir", os.path.join(self.folder.name, "no")), 78, words)
+
+    def test_muon_for_no_matrix(self):
+        words = "optim = muon [command line]: updates matrices between the embedding and the head, and none of the trained weights is one"
+        rest = json.dumps([{"pattern": "layers.*proj", "optim": "sgd"}])
+        for flags in (("--train_only", r"norm\.weight"), ("--train_only", "embed_tokens"), ("--lr_groups", rest)):
+            self.refused(words, *FP32, "--optim", "muon", *flags)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,20 @@ public:
     shard::UpdateChoice choose(const shard::ParameterGroup& group) const;
     const std::vector<config::Optimizer>& optimizers() const { return optimizers_; }
     const std::vector<config::UpdateRule>& rules() const { return rules_; }
+    // An optimizer that updates none of the groups, since it takes other weights alone.
+    struct Unused {
+        size_t rule;  // that names it; 0: the settings do
+        std::string needs;
+    };
+    std::optional<Unused> find_unused(const std::vector<shard::ParameterGroup>& trained) const;
     // The states that the weights of an updater have.
     std::vector<StateSpec> states_of(size_t updater) const;
 
 private:
     void add(config::Optimizer optimizer);
+    // The rule that names the optimizer of a group; 0: the settings do.
+    size_t rule_of(const shard::ParameterGroup& group) const;
+    config::Optimizer optimizer_of(size_t rule) const;
 
     config::TrainingSettings settings_;
     std::vector<config::UpdateRule> rules_;

@@ -1,5 +1,6 @@
 #include "run_adapters.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/quantize.hpp"
 #include "ringshard/model/update_rules.hpp"
+#include "ringshard/optim/update_groups.hpp"
 
 namespace ringshard::cli {
 
@@ -326,6 +328,32 @@ std::optional<Failure> choose_weights(model::ModelSpec& spec, const config::Sett
         spec, quantization.use_bnb_nested_quant ? shard::Codec::nested_nf4 : shard::Codec::nf4);
 }
 
+// Refuses an optimizer that would update no weight.
+std::optional<Failure> check_optimizers(const model::ModelSpec& spec,
+                                        const config::Settings& settings) {
+    const optim::UpdateGroups groups(settings.values.training);
+    if (groups.optimizers().size() == 1) return std::nullopt;
+    std::vector<shard::ParameterGroup> trained;
+    model::make_units(spec, 1, 1, false, [&](const shard::ParameterGroup& group) {
+        trained.push_back(group);
+        return shard::UpdateChoice{};
+    });
+    const auto unused = groups.find_unused(trained);
+    if (!unused) return std::nullopt;
+    if (unused->rule == 0)
+        return refuse(format_text(
+            "optim = {} [{}]: updates {}, and none of the trained weights is one, such as {}; give "
+            "another optim, or train such matrices",
+            settings.given.at("optim").text, settings.origin_of("optim").place, unused->needs,
+            trained.front().tensors.front().name));
+    const auto named = std::ranges::find(trained, unused->rule, &shard::ParameterGroup::rule);
+    return refuse(format_text(
+        "lr_groups [{}]: pattern {}: its optim updates {}, and none of the weights that the "
+        "pattern names is one, such as {}; give it another optim, or a pattern of such matrices",
+        settings.origin_of("lr_groups").place, groups.rules()[unused->rule - 1].pattern,
+        unused->needs, named->tensors.front().name));
+}
+
 }  // namespace
 
 std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
@@ -338,7 +366,7 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     auto found = model::find_update_rules(spec, patterns);
     if (!found) return found.failure();
     spec.update_rules = std::move(found).value();
-    return std::nullopt;
+    return check_optimizers(spec, settings);
 }
 
 Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& checkpoint) {
