@@ -255,6 +255,9 @@ neftune_noise_alpha: 5
     BOOST_TEST(config.data.datasets.find(R"("name":"en")") != std::string::npos);
     BOOST_TEST(config.data.roles_to_train.front() == "assistant");
     BOOST_TEST(refuses("lf.yaml", recipe + "use_galore: true\n", "use_galore = true"));
+    const config::Config muon = of_recipe("lf.yaml", recipe + "use_muon: true\n");
+    BOOST_TEST((muon.training.optim == config::Optimizer::muon));
+    BOOST_TEST(muon.training.optim_args == "adjust_lr_fn=match_rms_adamw");
     BOOST_TEST(refuses("lf.yaml", "model_name_or_path: m\nstage: dpo\n", "stage = dpo"));
     BOOST_TEST(refuses(
         "lf.yaml",
@@ -364,6 +367,12 @@ swift sft \
     const Resolution resolution = resolution_of("sft.sh", script);
     BOOST_TEST(origin_of(resolution, "sp_size").ends_with("sft.sh:15, sequence_parallel_size"));
     BOOST_TEST(refuses("sft.sh", "swift sft --model m --output_dir $OUT\n", "$OUT"));
+    const config::Config muon = of_recipe(
+        "muon.sh", "swift sft --model m --dataset d --optimizer muon --optim_args momentum=0.9\n");
+    BOOST_TEST((muon.training.optim == config::Optimizer::muon));
+    BOOST_TEST(muon.training.optim_args == "momentum=0.9,adjust_lr_fn=match_rms_adamw");
+    BOOST_TEST(refuses("q.sh", "swift sft --model m --dataset d --optimizer q_galore\n",
+                       "optimizer = q_galore"));
     BOOST_TEST(refuses("sft.sh", "python train.py\n", "has no command"));
 }
 

@@ -1,4 +1,5 @@
 #include "../value_text.hpp"
+#include "foreign_muon.hpp"
 #include "llama_factory_data.hpp"
 #include "llama_factory_keys.hpp"
 #include "reasons.hpp"
@@ -129,6 +130,7 @@ void translate_llama_factory(ForeignImport& import) {
     }
     if (import.is_on("packing") && !import.is_on("neat_packing") && stage != "pt")
         import.note("packing", "documents of a packed row stay apart, as with neat_packing");
+    if (import.is_on("use_muon")) set_muon_of_moonlight(import, "use_muon");
     if (import.is_on("use_kt"))
         import.note("use_kt",
                     "the ranks compute the experts; offload_param_device cpu keeps weights in the "

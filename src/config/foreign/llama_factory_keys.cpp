@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyMeaning;
 
-constexpr std::string_view no_low_rank_optimizers = "use optim adamw_torch or lion_32bit";
+constexpr std::string_view no_low_rank_optimizers = "use optim adamw_torch, adamw_8bit or muon";
 constexpr std::string_view for_generation = "it concerns generation and export";
 
 // Keys that are settings under the same name here do not stand in this table.
@@ -132,7 +132,7 @@ constexpr ForeignKey llama_factory_list[] = {
     {"use_badam", refused, no_low_rank_optimizers},
     {"badam_*", idle, "it concerns BAdam"},
     {"use_adam_mini", refused, no_low_rank_optimizers},
-    {"use_muon", refused, no_low_rank_optimizers},
+    {"use_muon", read},
     {"use_llama_pro", refused, "blocks are not added; train_only names the weights to train"},
     {"use_dft_loss", sets, "loss_type", "true=dft;false=nll"},
     {"use_asft_loss", refused, "loss_type has nll and dft"},

@@ -2,6 +2,7 @@
 
 #include "../settings_file.hpp"
 #include "../value_text.hpp"
+#include "foreign_muon.hpp"
 #include "ms_swift_keys.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "swift_data.hpp"
@@ -72,6 +73,14 @@ void read_swift_sharding(ForeignImport& import) {
     if (import.has("fsdp")) read_swift_fsdp(import, import.text("fsdp"));
 }
 
+void read_optimizer(ForeignImport& import) {
+    const std::string optimizer = import.text("optimizer");
+    if (optimizer == "muon") return set_muon_of_moonlight(import, "optimizer");
+    if (!optimizer.empty())
+        import.refuse("optimizer", "use optimizer muon, or optim adamw_torch or adamw_8bit");
+    if (import.has("optim_args")) import.set("optim_args", "optim_args", import.at("optim_args"));
+}
+
 void translate_ms_swift(ForeignImport& import) {
     read_swift_tuner(import, "lora");
     const std::string tuner =
@@ -82,6 +91,7 @@ void translate_ms_swift(ForeignImport& import) {
     read_batch(import);
     read_ms_swift_precision(import);
     read_swift_sharding(import);
+    read_optimizer(import);
     read_swift_rest(import);
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyMeaning;
 
-constexpr std::string_view no_other_optimizers = "use optim adamw_torch or lion_32bit";
+constexpr std::string_view no_other_optimizers = "use optim adamw_torch, adamw_8bit or muon";
 constexpr std::string_view own_rate = "all weights have one learning rate";
 
 // Keys that are settings under the same name here do not stand in this table.
@@ -67,7 +67,8 @@ constexpr ForeignKey ms_swift_list[] = {
     {"acc_strategy", idle, "every evaluation has the accuracy of the tokens"},
     {"neftune_noise_alpha", sets, "neftune_noise_alpha"},
     {"early_stop_interval", sets, "early_stopping_patience"},
-    {"optimizer", refused, no_other_optimizers},
+    {"optimizer", read},
+    {"optim_args", read},
     {"deepspeed", read},
     {"deepspeed_autotp_size", sets, "tp_size", "1="},
     {"zero_hpz_partition_size", refused, "use FSDP with HYBRID_SHARD, or dp_shard_size"},
