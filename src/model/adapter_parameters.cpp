@@ -111,10 +111,4 @@ Expected<std::vector<LinearLayer>> find_parameters(const LoraConfig& config, con
     return found;
 }
 
-bool has_expert_adapters(const ModelSpec& spec) {
-    return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
-        return block.adapters.contains(experts_gate_up) || block.adapters.contains(experts_down);
-    });
-}
-
 }  // namespace ringshard::model

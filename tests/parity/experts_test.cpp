@@ -44,16 +44,23 @@ const std::vector<Layout> layouts_of_groups{
     {zero1, {1, 2, 1, 2, 4}}, {zero3, {1, 2, 1, 2, 4}},
 };
 
+const model::LoraConfig of_experts{
+    .r = 4,
+    .target_parameters = {"experts.gate_up_proj", "experts.down_proj"},
+    .has_no_modules = true};
+
 // Some gradients of queries are about 1e-8: with AdamW's usual epsilon, rounding would decide
 // their direction.
+// `adapters` of experts: the rest of the model is frozen then.
 test::LayoutRun run_of(const Model& model, const Layout& layout, int64_t accumulation,
-                       int64_t num_steps) {
+                       int64_t num_steps, const std::optional<model::LoraConfig>& adapters = {}) {
     return {.model = model.folder(),
             .cuts = layout.cuts,
             .shape = layout.shape,
             .accumulation = accumulation,
             .rows_per_device = num_rows / 2 / accumulation / layout.shape.data(),
             .num_steps = num_steps,
+            .adapters = adapters,
             .chunks = in_pieces,
             .adam_epsilon = 1e-6};
 }
@@ -68,18 +75,19 @@ void expect_routed_alike(const test::Outcome& outcome, const test::Outcome& refe
 }
 
 void check_layouts(const std::vector<Layout>& tried, Routing routing, int64_t num_steps,
-                   const char* config_json = qwen3_moe) {
+                   const char* config_json = qwen3_moe,
+                   const std::optional<model::LoraConfig>& adapters = {}) {
     const Model model(routing, config_json);
     const comm::Group alone(MPI_COMM_SELF);
     const data::Rows rows = test::make_rows(test::RowKind::packed, num_rows, 60);
     for (const int64_t accumulation : {1, 2}) {
-        const test::Outcome reference =
-            test::train(alone, run_of(model, {{}, {1, 1, 1, 1}}, accumulation, num_steps), rows);
+        const test::Outcome reference = test::train(
+            alone, run_of(model, {{}, {1, 1, 1, 1}}, accumulation, num_steps, adapters), rows);
         for (const Layout& layout : tried) {
             if (layout.shape.world() != test::world().size()) continue;
             BOOST_TEST_INFO_SCOPE(to_text(layout.shape)
                                   << ", experts " << layout.shape.sections << ", " << accumulation);
-            test::LayoutRun run = run_of(model, layout, accumulation, num_steps);
+            test::LayoutRun run = run_of(model, layout, accumulation, num_steps, adapters);
             if (accumulation == 2) run.policies = config::ActivationPolicy::all;
             const test::Outcome outcome = test::train(test::world(), run, rows);
             if (!test::world().is_root()) continue;
@@ -106,6 +114,14 @@ BOOST_AUTO_TEST_CASE(every_kind_of_experts_gives_the_numbers_of_one_rank) {
         BOOST_TEST_INFO_SCOPE(config_json);
         check_layouts(layouts_of_groups, Routing::spread, 2, config_json);
         check_layouts(in_slices, Routing::spread, 2, config_json);
+    }
+}
+
+// A rank computes with the adapters of its experts, and all ranks divide them.
+BOOST_AUTO_TEST_CASE(adapters_of_experts_that_ranks_share_give_the_numbers_of_one_rank) {
+    for (const char* const config_json : {qwen3_moe, gpt_oss}) {
+        BOOST_TEST_INFO_SCOPE(config_json);
+        check_layouts(layouts_of_groups, Routing::spread, 3, config_json, of_experts);
     }
 }
 

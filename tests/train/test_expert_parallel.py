@@ -10,6 +10,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from safetensors.numpy import load_file  # noqa: E402
 from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
@@ -123,6 +124,31 @@ class ExpertParallel(TrainerTest):
                 exported = os.path.join(self.folder.name, kind + "-exported")
                 self.expect(run("export", os.path.join(killed, f"checkpoint-{STEPS}"), "--output_dir", exported), 0)
                 self.expect_equal_weights(exported, killed, os.path.join(killed, f"checkpoint-{STEPS}"))
+
+    def test_adapters_of_experts_go_on_with_another_number(self):
+        """The file of the adapter is that of one rank; A and B of all experts are in it."""
+        flags = ("--use_peft", "--lora_r", "4", "--lora_dropout", "0", "--lora_target_modules", "all-linear", "--learning_rate", "0.01")
+        alone, killed = os.path.join(self.folder.name, "adapters-alone"), os.path.join(self.folder.name, "adapters-killed")
+        self.expect(self.train(alone, *flags, "--per_device_train_batch_size", "4"), 0)
+        result = self.train(killed, *flags, "--profile", "zero3", "--ep_size", "4", "--per_device_train_batch_size", "1", ranks=4,
+                            RINGSHARD_FAULT="save:copy:2:kill")
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+        for number, (ranks, *layout) in enumerate([
+                (2, "--profile", "zero3", "--cp_size", "2", "--ep_size", "2", "--per_device_train_batch_size", "4"),
+                (2, "--profile", "zero3", "--per_device_train_batch_size", "2")]):
+            with self.subTest(layout):
+                output = os.path.join(self.folder.name, f"adapters-{number}")
+                shutil.copytree(killed, output)
+                self.expect(self.train(output, *flags, *layout, ranks=ranks), 0, "checkpoint-2")
+                self.expect_numbers_of_one_rank(output, alone)
+                self.expect_close_adapters(output, alone)
+
+    def expect_close_adapters(self, ours, theirs):
+        ours, theirs = (load_file(os.path.join(folder, "adapter_model.safetensors")) for folder in (ours, theirs))
+        self.assertEqual(set(ours), set(theirs))
+        self.assertTrue(any("experts" in name for name in ours))
+        for name, numbers in theirs.items():
+            self.assertLess(float(abs(ours[name] - numbers).max()), 1e-3 * float(abs(numbers).max()), name)
 
     def expect_equal_weights(self, exported, *folders):
         for folder in folders:

@@ -77,8 +77,6 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config);
 std::optional<Failure> find_idle_choice(const ModelSpec& spec, const LoraConfig& config);
 bool has_adapters(const ModelSpec& spec);
 bool has_dropout(const ModelSpec& spec);
-// Returns true if experts have adapters.
-bool has_expert_adapters(const ModelSpec& spec);
 bool has_adapters(const std::vector<shard::FlatUnit>& units);
 // Returns the names of the tensors of all adapters.
 std::set<std::string> adapter_tensors(const ModelSpec& spec);

@@ -317,11 +317,6 @@ std::optional<Failure> choose_weights(model::ModelSpec& spec, const config::Sett
             format_text("loraplus_lr_ratio [{}]: PEFT trains an adapter of the embedding with a "
                         "rate apart (loraplus_lr_embedding), which is not served; leave one out",
                         settings.origin_of("loraplus_lr_ratio").place));
-    if (settings.values.parallel.ep_size > 1 && model::has_expert_adapters(spec))
-        return refuse(
-            format_text("ep_size = {} [{}]: every rank holds the adapters of all experts; leave "
-                        "ep_size out, or the experts among lora_target_parameters",
-                        settings.values.parallel.ep_size, settings.origin_of("ep_size").place));
     const config::QuantizationSettings& quantization = settings.values.quantization;
     if (!quantization.load_in_4bit) return std::nullopt;
     return model::quantize_frozen(
