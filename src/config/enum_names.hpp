@@ -105,6 +105,12 @@ struct EnumNames<TruncationMode> {
                                                          {"drop", TruncationMode::drop}}};
 };
 template <>
+struct EnumNames<DocumentLogging> {
+    static constexpr NameTable<DocumentLogging, 3> table{{{"off", DocumentLogging::off},
+                                                          {"spikes", DocumentLogging::spikes},
+                                                          {"all", DocumentLogging::all}}};
+};
+template <>
 struct EnumNames<OnNan> {
     static constexpr NameTable<OnNan, 3> table{
         {{"abort", OnNan::abort}, {"skip", OnNan::skip}, {"rewind", OnNan::rewind}}};

@@ -40,6 +40,9 @@ void check_joint_adapters(RuleReport& report) {
            "each adapter has rows and batches of its own; leave it out");
     refuse(config.evaluation.do_predict, "do_predict",
            "each adapter is evaluated on rows of its own, at its own last step; leave it out");
+    refuse(config.logging.document_log != DocumentLogging::off, "document_log",
+           "the rows of each adapter are those of another dataset; give off, or train the adapter "
+           "in a run of its own");
     refuse(config.training.cuda_graphs, "cuda_graphs",
            "the tokens of each adapter differ from step to step; leave it out");
     refuse(config.training.has_fp8() && config.training.fp8_recipe != Fp8Recipe::rowwise,

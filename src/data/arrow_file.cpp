@@ -19,7 +19,9 @@ using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 class ArrowRows : public RowFile {
 public:
     ArrowRows(std::filesystem::path name, Batches batches, std::vector<std::string> wanted)
-        : name_(std::move(name)), batches_(std::move(batches)), wanted_(std::move(wanted)) {}
+        : RowFile(std::move(name), RowUnit::row),
+          batches_(std::move(batches)),
+          wanted_(std::move(wanted)) {}
 
     int64_t num_blocks() const override { return static_cast<int64_t>(batches_.size()); }
 
@@ -41,12 +43,7 @@ public:
         return Count{rows, rows};
     }
 
-    std::string place(int64_t row) const override {
-        return format_text("{}, row {}", name_.string(), row + 1);
-    }
-
 private:
-    std::filesystem::path name_;
     Batches batches_;
     std::vector<std::string> wanted_;
 };

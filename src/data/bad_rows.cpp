@@ -5,10 +5,24 @@
 namespace ringshard::data {
 
 std::string place_of_row(const RowFile& file, const InputFile& input, int64_t row) {
-    std::string place = file.place(row);
-    if (place.starts_with(input.plain.string()))
-        place.replace(0, input.plain.string().size(), input.name.string());
-    return place;
+    return place_text(input.name.string(), file.unit(), row);
+}
+
+int64_t rows_before_share(const TokenizedShare& share, const comm::Group& group) {
+    const int64_t last_file =
+        share.parts.empty() ? -1 : static_cast<int64_t>(share.parts.back().file);
+    int64_t rows_of_last = 0;
+    for (size_t i = 0; i < share.parts.size(); ++i)
+        if (static_cast<int64_t>(share.parts[i].file) == last_file)
+            rows_of_last += std::max<int64_t>(0, share.num_rows[i]);
+    const std::vector<int64_t> last_files = group.gather(last_file);
+    const std::vector<int64_t> rows = group.gather(rows_of_last);
+    if (share.parts.empty()) return 0;
+    int64_t before = 0;
+    for (size_t rank = 0; rank < static_cast<size_t>(group.rank()); ++rank)
+        if (last_files[rank] == static_cast<int64_t>(share.parts.front().file))
+            before += rows[rank];
+    return before;
 }
 
 namespace {
@@ -33,25 +47,6 @@ std::optional<Failure> count_unread(TokenizedShare& share, const WorkList& work,
         share.num_rows[i] = rows.value().places;
     }
     return std::nullopt;
-}
-
-// Returns how many rows of this rank's first file are in the shares of earlier ranks. Collective
-// over the group.
-int64_t rows_before_share(const TokenizedShare& share, const comm::Group& group) {
-    const int64_t last_file =
-        share.parts.empty() ? -1 : static_cast<int64_t>(share.parts.back().file);
-    int64_t rows_of_last = 0;
-    for (size_t i = 0; i < share.parts.size(); ++i)
-        if (static_cast<int64_t>(share.parts[i].file) == last_file)
-            rows_of_last += std::max<int64_t>(0, share.num_rows[i]);
-    const std::vector<int64_t> last_files = group.gather(last_file);
-    const std::vector<int64_t> rows = group.gather(rows_of_last);
-    if (share.parts.empty()) return 0;
-    int64_t before = 0;
-    for (size_t rank = 0; rank < static_cast<size_t>(group.rank()); ++rank)
-        if (last_files[rank] == static_cast<int64_t>(share.parts.front().file))
-            before += rows[rank];
-    return before;
 }
 
 // Formats "chat.jsonl:17: is no JSON: ..." for the first `count` bad rows of a share, one per line.

@@ -11,6 +11,10 @@ std::optional<comm::AgreedFailure> judge_bad_rows(TokenizedShare& share, const W
                                                   int64_t allowed, const comm::Group& group,
                                                   std::vector<std::string>& warnings);
 
+// Returns how many rows of this rank's first file are in the shares of earlier ranks. Collective
+// over the group.
+int64_t rows_before_share(const TokenizedShare& share, const comm::Group& group);
+
 // Formats "chat.jsonl:17", with the file name that the user knows. `row`: counted over the whole
 // file.
 std::string place_of_row(const RowFile& file, const InputFile& input, int64_t row);

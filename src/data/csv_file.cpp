@@ -99,7 +99,7 @@ class CsvFile : public RowFile {
 public:
     CsvFile(fs::path name, Bytes bytes, Header header, char separator, std::string places,
             const std::vector<std::string>& wanted)
-        : name_(std::move(name)),
+        : RowFile(std::move(name), RowUnit::row),
           bytes_(std::move(bytes)),
           header_(std::move(header)),
           separator_(separator),
@@ -122,9 +122,6 @@ public:
             for_records(static_cast<uint64_t>(part.block), [](int64_t, std::string_view) {});
         if (!rows) return rows.failure();
         return Count{rows.value(), rows.value()};
-    }
-    std::string place(int64_t row) const override {
-        return format_text("{}, row {}", name_.string(), row + 1);
     }
     std::string cuts() const override { return places_; }
 
@@ -192,7 +189,6 @@ private:
         return rows;
     }
 
-    fs::path name_;
     Bytes bytes_;
     Header header_;
     char separator_;

@@ -9,7 +9,7 @@ namespace {
 class JsonLinesFile : public RowFile {
 public:
     JsonLinesFile(std::filesystem::path name, FileLines lines, JsonRow row)
-        : name_(std::move(name)), lines_(std::move(lines)), row_(std::move(row)) {}
+        : RowFile(std::move(name), RowUnit::line), lines_(std::move(lines)), row_(std::move(row)) {}
 
     int64_t num_blocks() const override { return lines_.num_blocks(); }
 
@@ -29,10 +29,6 @@ public:
         return count;
     }
 
-    std::string place(int64_t line) const override {
-        return format_text("{}:{}", name_.string(), line + 1);
-    }
-
 private:
     template <class UseLine>
     Expected<int64_t> for_lines(int64_t block, const UseLine& use) const {
@@ -41,7 +37,6 @@ private:
         return for_each_line(text, use);
     }
 
-    std::filesystem::path name_;
     FileLines lines_;
     JsonRow row_;
 };

@@ -55,7 +55,7 @@ private:
 class JsonListFile : public RowFile {
 public:
     JsonListFile(std::filesystem::path name, File file, std::vector<ItemBlock> blocks, JsonRow row)
-        : name_(std::move(name)),
+        : RowFile(std::move(name), RowUnit::item),
           file_(std::move(file)),
           blocks_(std::move(blocks)),
           row_(std::move(row)) {}
@@ -70,10 +70,6 @@ public:
         const auto items = for_items(part.block, [](int64_t, std::string_view) {});
         if (!items) return items.failure();
         return Count{items.value(), items.value()};
-    }
-
-    std::string place(int64_t item) const override {
-        return format_text("{}, item {}", name_.string(), item + 1);
     }
 
     std::string cuts() const override {
@@ -103,7 +99,6 @@ private:
         return item;
     }
 
-    std::filesystem::path name_;
     File file_;
     std::vector<ItemBlock> blocks_;
     JsonRow row_;

@@ -236,7 +236,7 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     about.set("largest_token", text::Value(group.maximum(largest)));
     about.set("warnings", text::to_list(warnings));
     return write_store(done.value(), list.value(), spool.value(), tokens.mappings.size(),
-                       work / "result", to_json(about), group);
+                       work / "result", std::move(about), group);
 }
 
 }  // namespace ringshard::data

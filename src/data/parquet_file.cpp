@@ -107,7 +107,7 @@ public:
     ParquetRows(std::filesystem::path name, std::shared_ptr<parquet::FileMetaData> file,
                 std::vector<int> leaves, std::vector<std::string> columns,
                 std::vector<std::string> wanted, ClassLabels labels)
-        : name_(std::move(name)),
+        : RowFile(std::move(name), RowUnit::row),
           file_(std::move(file)),
           leaves_(std::move(leaves)),
           columns_(std::move(columns)),
@@ -128,10 +128,6 @@ public:
 
     Expected<Count> count(const Part& part) const override {
         return Count{rows_in(part), rows_in(part)};
-    }
-
-    std::string place(int64_t row) const override {
-        return format_text("{}, row {}", name_.string(), row + 1);
     }
 
 private:
@@ -199,7 +195,6 @@ private:
         return row;
     }
 
-    std::filesystem::path name_;
     std::shared_ptr<parquet::FileMetaData> file_;
     std::vector<int> leaves_;
     std::vector<std::string> columns_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/data/sample_places.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::data {
@@ -16,6 +17,8 @@ namespace ringshard::data {
 // share the parts of them.
 class RowFile {
 public:
+    RowFile(std::filesystem::path name, RowUnit unit) : name_(std::move(name)), unit_(unit) {}
+    RowFile(const RowFile&) = delete;
     virtual ~RowFile() = default;
 
     virtual int64_t num_blocks() const = 0;
@@ -39,13 +42,19 @@ public:
     };
     virtual Expected<Count> count(const Part& part) const = 0;
 
-    // Names a row for users, counted from 0 over all blocks: "chat.jsonl:17", "chat.parquet, row
-    // 17".
-    virtual std::string place(int64_t row) const = 0;
+    // Names a row for users, counted from 0 over all blocks.
+    std::string place(int64_t row) const { return place_text(name_.string(), unit_, row); }
+    RowUnit unit() const { return unit_; }
 
     // Returns the block boundaries if finding them takes a pass over the whole file; otherwise
     // empty. Pass them to open_row_file() to skip that pass.
     virtual std::string cuts() const { return {}; }
+
+protected:
+    const std::filesystem::path name_;
+
+private:
+    const RowUnit unit_;
 };
 
 // Kinds of text files, which their bytes do not determine.

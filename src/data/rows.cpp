@@ -39,6 +39,14 @@ std::optional<RowTotals> read_totals(const std::string& about) {
     return report_of(*report).of_rows;
 }
 
+// Returns the sum over the chunks of a store that hold places of samples, in which the stores of
+// one content may differ.
+uint64_t places_sum_of(const ArrayFile& store) {
+    const auto about = text::read_json(store.about());
+    const text::Value* const sum = about ? about.value().find("places_sum") : nullptr;
+    return sum != nullptr && sum->integer() != nullptr ? static_cast<uint64_t>(*sum->integer()) : 0;
+}
+
 }  // namespace
 
 Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
@@ -51,7 +59,8 @@ Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
     rows.totals_ = read_totals(rows.about_);
     // Each is a sum over the hashes of all chunks, which is the same at any number of ranks.
     rows.content_hash_ =
-        format_text("{}-{}", hexadecimal(store_file.chunk_sum()), hexadecimal(plan.chunk_sum()));
+        format_text("{}-{}", hexadecimal(store_file.chunk_sum() - places_sum_of(store_file)),
+                    hexadecimal(plan.chunk_sum()));
     return rows;
 }
 
@@ -216,6 +225,15 @@ FlatBatch::RowStart row_at(const FlatBatch& batch, int64_t begin) {
 }
 
 }  // namespace
+
+std::vector<FlatBatch::RowStart> rows_of_documents(const FlatBatch& batch) {
+    std::vector<FlatBatch::RowStart> rows;
+    for (const int64_t begin : batch.document_starts) {
+        rows.push_back(row_at(batch, begin));
+        rows.back().begin = begin;
+    }
+    return rows;
+}
 
 FlatBatch sort_by_length(FlatBatch batch) {
     std::vector<Document> documents = documents_of(batch);

@@ -1,5 +1,6 @@
 #include "store_writer.hpp"
 
+#include "bad_rows.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/array_file.hpp"
 
@@ -30,8 +31,8 @@ public:
         : share_(share), work_(work), spool_(spool), group_(group), per_source_(num_sources) {}
 
     // `about`: of the root.
-    std::optional<comm::AgreedFailure> write(const std::filesystem::path& file,
-                                             const std::string& about) {
+    std::optional<comm::AgreedFailure> write(const std::filesystem::path& file, text::Value about) {
+        find_first_rows();
         const ArrayLayout layout = plan();
         // The root creates the file before others write to it, and writes the head after they have
         // finished.
@@ -48,16 +49,30 @@ public:
         if (!failure) failure = write_part(*writer);
         if (auto agreed = comm::first_failure(group_, failure)) return agreed;
         const auto sum = group_.sum(static_cast<int64_t>(writer->chunk_sum()));
-        if (group_.is_root()) failure = writer->write_head(about, static_cast<uint64_t>(sum));
+        about.set("places_sum", text::Value(group_.sum(static_cast<int64_t>(places_sum_))));
+        if (group_.is_root())
+            failure = writer->write_head(to_json(about), static_cast<uint64_t>(sum));
         return comm::first_failure(group_, failure);
     }
 
 private:
+    // Counts the rows of a file before each part. Collective over the group.
+    void find_first_rows() {
+        int64_t before = rows_before_share(share_, group_);
+        for (size_t i = 0; i < share_.parts.size(); ++i) {
+            const size_t file = share_.parts[i].file;
+            if (i > 0 && share_.parts[i - 1].file != file) before = 0;
+            first_rows_.push_back(work_.slices[file].places_before + before);
+            before += share_.num_rows[i];
+        }
+    }
+
     // Agrees on the sizes. Collective over the group.
     ArrayLayout plan() {
         uint64_t tokens = 0;
         uint64_t samples = 0;
         uint64_t documents = 0;
+        uint64_t runs = 0;
         has_labels_ = has_weights_ = has_documents_ = false;
         for (SpooledBlock& block : share_.blocks) {
             has_labels_ = has_labels_ || block.has_labels;
@@ -73,6 +88,7 @@ private:
             tokens += block.num_tokens;
             samples += block.rest.samples.size();
             documents += block.rest.document_lengths.size();
+            runs += share_.runs[i].size();
             per_source_[work_.files[share_.parts[i].file].source] +=
                 static_cast<double>(block.rest.samples.size());
         }
@@ -80,6 +96,7 @@ private:
         tokens_ = count(group_, tokens);
         samples_ = count(group_, samples);
         documents_ = count(group_, documents);
+        runs_ = count(group_, runs);
         std::vector<ArrayPlace> arrays{{"source_ends", per_source_.size() * sizeof(uint64_t)},
                                        {"tokens", tokens_.total * sizeof(int32_t)},
                                        {"samples", samples_.total * sizeof(Sample)}};
@@ -89,6 +106,9 @@ private:
             arrays.push_back({"document_ends", samples_.total * sizeof(uint64_t)});
             arrays.push_back({"document_lengths", documents_.total * sizeof(uint32_t)});
         }
+        // The last one, so that the places of the others, which their hashes cover, are those of a
+        // store without it.
+        arrays.push_back({"places", runs_.total * sizeof(SampleRun)});
         chunks_ = count(group_, count_chunks());
         return {std::move(arrays), chunks_.total};
     }
@@ -96,6 +116,8 @@ private:
     // Returns the number of chunks that write_part() makes on this rank.
     uint64_t count_chunks() const {
         uint64_t chunks = group_.is_root() ? chunks_of(per_source_.size() * sizeof(uint64_t)) : 0;
+        for (const std::vector<RowRun>& runs : share_.runs)
+            chunks += chunks_of(runs.size() * sizeof(SampleRun));
         for (const SpooledBlock& block : share_.blocks) {
             const uint64_t samples = block.rest.samples.size();
             chunks += chunks_of(block.num_tokens * sizeof(int32_t)) * (has_labels_ ? 2 : 1) +
@@ -118,9 +140,27 @@ private:
             if (auto failure = file.write("source_ends", 0, std::as_bytes(std::span(ends))))
                 return failure;
         }
-        for (SpooledBlock& block : share_.blocks)
-            if (auto failure = write_block(block, file)) return failure;
+        for (size_t i = 0; i < share_.blocks.size(); ++i) {
+            if (auto failure = write_places(i, file)) return failure;
+            if (auto failure = write_block(share_.blocks[i], file)) return failure;
+        }
         return file.finish_part(chunks_.before);
+    }
+
+    // The content of a store does not depend on the places of its samples.
+    std::optional<Failure> write_places(size_t part, ArrayFileWriter& file) {
+        std::vector<SampleRun> runs;
+        for (const RowRun& run : share_.runs[part])
+            runs.push_back({samples_.before + run.sample,
+                            static_cast<uint64_t>(first_rows_[part] + run.row),
+                            static_cast<uint32_t>(share_.parts[part].file), share_.units[part]});
+        const uint64_t sum_before = file.chunk_sum();
+        if (auto failure = file.write("places", runs_.before * sizeof(SampleRun),
+                                      std::as_bytes(std::span(runs))))
+            return failure;
+        places_sum_ += file.chunk_sum() - sum_before;
+        runs_.before += runs.size();
+        return std::nullopt;
     }
 
     std::optional<Failure> write_block(SpooledBlock& block, ArrayFileWriter& file) {
@@ -156,8 +196,10 @@ private:
     const WorkList& work_;
     const TokenSpool& spool_;
     const comm::Group& group_;
-    std::vector<double> per_source_;  // samples over all ranks
-    Count tokens_, samples_, documents_, chunks_;
+    std::vector<double> per_source_;   // samples over all ranks
+    std::vector<int64_t> first_rows_;  // of the parts
+    uint64_t places_sum_ = 0;          // of the chunks of places
+    Count tokens_, samples_, documents_, runs_, chunks_;
     bool has_labels_ = false;
     bool has_weights_ = false;
     bool has_documents_ = false;
@@ -167,9 +209,9 @@ private:
 
 std::optional<comm::AgreedFailure> write_store(TokenizedShare& share, const WorkList& work,
                                                const TokenSpool& spool, size_t num_sources,
-                                               const std::filesystem::path& file,
-                                               const std::string& about, const comm::Group& group) {
-    return StoreWriter(share, work, spool, num_sources, group).write(file, about);
+                                               const std::filesystem::path& file, text::Value about,
+                                               const comm::Group& group) {
+    return StoreWriter(share, work, spool, num_sources, group).write(file, std::move(about));
 }
 
 }  // namespace ringshard::data

@@ -9,7 +9,7 @@ namespace ringshard::data {
 // Collective over the group.
 std::optional<comm::AgreedFailure> write_store(TokenizedShare& share, const WorkList& work,
                                                const TokenSpool& spool, size_t num_sources,
-                                               const std::filesystem::path& file,
-                                               const std::string& about, const comm::Group& group);
+                                               const std::filesystem::path& file, text::Value about,
+                                               const comm::Group& group);
 
 }  // namespace ringshard::data

@@ -29,7 +29,7 @@ std::string with_plain_breaks(std::string_view words) {
 class TextLinesFile : public RowFile {
 public:
     TextLinesFile(std::filesystem::path name, FileLines lines)
-        : name_(std::move(name)), lines_(std::move(lines)) {}
+        : RowFile(std::move(name), RowUnit::line), lines_(std::move(lines)) {}
 
     int64_t num_blocks() const override { return lines_.num_blocks(); }
 
@@ -43,9 +43,6 @@ public:
         if (!lines) return lines.failure();
         return Count{lines.value(), lines.value()};
     }
-    std::string place(int64_t line) const override {
-        return format_text("{}:{}", name_.string(), line + 1);
-    }
 
 private:
     template <class UseLine>
@@ -56,7 +53,6 @@ private:
         return for_each_line(text, use);
     }
 
-    std::filesystem::path name_;
     FileLines lines_;
 };
 
@@ -64,7 +60,7 @@ private:
 class DocumentFile : public RowFile {
 public:
     DocumentFile(std::filesystem::path name, File file)
-        : name_(std::move(name)), file_(std::move(file)) {}
+        : RowFile(std::move(name), RowUnit::file), file_(std::move(file)) {}
 
     int64_t num_blocks() const override { return 1; }
 
@@ -78,10 +74,8 @@ public:
         return 1;
     }
     Expected<Count> count(const Part&) const override { return Count{1, 1}; }
-    std::string place(int64_t) const override { return name_.string(); }
 
 private:
-    std::filesystem::path name_;
     File file_;
 };
 

@@ -50,12 +50,16 @@ private:
         const WorkPart& part = shared_.share.parts[number];
         const size_t source = shared_.work.files[part.file].source;
         SampleList samples;
+        std::vector<RowRun>& runs = shared_.share.runs[number];
         int64_t number_of_row = 0;
         const auto use = [&](int64_t row, Expected<text::Value> content) {
             if (!part.takes(number_of_row++)) return;
             const auto wrong = content ? add(std::move(content).value(), source, samples)
                                        : std::optional(content.failure());
-            if (!wrong) return;
+            if (!wrong) {
+                note_row(static_cast<uint64_t>(std::ssize(samples.samples)) - 1, row, runs);
+                return;
+            }
             ++shared_.num_bad;
             const auto kept = static_cast<int64_t>(bad_rows.size());
             if (kept <= shared_.tokens.skip_bad_rows)
@@ -69,6 +73,13 @@ private:
         shared_.share.num_rows[number] = rows.value();
         shared_.progress.add(1, rows.value());
         return std::nullopt;
+    }
+
+    static void note_row(uint64_t sample, int64_t row, std::vector<RowRun>& runs) {
+        if (!runs.empty() &&
+            row - runs.back().row == static_cast<int64_t>(sample - runs.back().sample))
+            return;
+        runs.push_back({sample, row});
     }
 
     std::optional<Failure> add(text::Value row, size_t source, SampleList& samples) {
@@ -106,9 +117,11 @@ Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkL
         const auto parts = work.parts_of(item, *files[number]);
         if (!parts) return parts.failure();
         share.parts.insert(share.parts.end(), parts.value().begin(), parts.value().end());
+        share.units.resize(share.parts.size(), files[number]->unit());
     }
     share.blocks.resize(share.parts.size());
     share.num_rows.resize(share.parts.size(), -1);
+    share.runs.resize(share.parts.size());
     Progress progress("tokenizing", static_cast<int64_t>(share.parts.size()), num_ranks,
                       resources.shows_progress);
     Worker::Shared shared{tokens, work, encoder, formats, files, spool, progress, give_up, share};

@@ -13,11 +13,19 @@ struct BadRow {
     std::string what;
 };
 
+// Consecutive samples of a part that are consecutive rows.
+struct RowRun {
+    uint64_t sample = 0;  // both within the part
+    int64_t row = 0;
+};
+
 // The results of this rank's share of the dataset, in order.
 struct TokenizedShare {
     std::vector<WorkPart> parts;
-    std::vector<SpooledBlock> blocks;  // of the parts
-    std::vector<int64_t> num_rows;     // of the parts, as RowFile::read() counts; -1: unread
+    std::vector<SpooledBlock> blocks;       // of the parts
+    std::vector<int64_t> num_rows;          // of the parts, as RowFile::read() counts; -1: unread
+    std::vector<std::vector<RowRun>> runs;  // of the parts
+    std::vector<RowUnit> units;             // of the parts
     std::vector<BadRow> bad_rows;
     int64_t merged_prompts = 0;
     std::vector<LeftAside> left_aside;  // per source

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
@@ -19,7 +20,8 @@ namespace {
 struct Chunk {
     at::Tensor places;
     ops::Targets targets;
-    at::Tensor token_stats;  // their statistics
+    at::Tensor token_stats;     // their statistics
+    at::Tensor gradient_norms;  // of their rows; undefined: not wanted
 };
 
 // Calls `work` with one chunk after the other. Returns the statistics of all tokens with a target.
@@ -31,7 +33,10 @@ at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk, Work
     for (int64_t begin = 0; begin < count; begin += tokens_per_chunk) {
         const int64_t length = std::min(tokens_per_chunk, count - begin);
         const HeadTargets part = targets.of_range(begin, length);
-        work(Chunk{part.places, {part.tokens, part.weights}, token_stats.narrow(0, begin, length)});
+        work(Chunk{part.places,
+                   {part.tokens, part.weights},
+                   token_stats.narrow(0, begin, length),
+                   part.gradient_norms});
     }
     return token_stats;
 }
@@ -43,6 +48,7 @@ HeadTargets HeadTargets::of_range(int64_t begin, int64_t length) const {
     part.places = places.narrow(0, begin, length);
     part.tokens = tokens.narrow(0, begin, length);
     if (weights.defined()) part.weights = weights.narrow(0, begin, length);
+    if (gradient_norms.defined()) part.gradient_norms = gradient_norms.narrow(0, begin, length);
     return part;
 }
 
@@ -133,6 +139,8 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         const at::Tensor d_rows = at::zeros_like(rows);
         weights.norm.backward(weights.unit, gradients.unit, d_normed, rows, normed.inverse_rms,
                               d_rows);
+        if (chunk.gradient_norms.defined())
+            chunk.gradient_norms.copy_(at::linalg_vector_norm(d_rows, 2, {1}, false, at::kFloat));
         d_x.index_copy_(0, chunk.places, d_rows);
     });
 }

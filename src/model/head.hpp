@@ -48,13 +48,15 @@ struct HeadTargets {
         : places(batch.target_places),
           tokens(batch.targets),
           weights(batch.weights),
-          dropout_keys(batch.dropout_keys) {}
+          dropout_keys(batch.dropout_keys),
+          gradient_norms(batch.gradient_norms) {}
     HeadTargets of_range(int64_t begin, int64_t length) const;
 
-    at::Tensor places;        // [n]
-    at::Tensor tokens;        // [n]
-    at::Tensor weights;       // [n], or undefined
-    at::Tensor dropout_keys;  // [t], or undefined
+    at::Tensor places;          // [n]
+    at::Tensor tokens;          // [n]
+    at::Tensor weights;         // [n], or undefined
+    at::Tensor dropout_keys;    // [t], or undefined
+    at::Tensor gradient_norms;  // [n], or undefined: written by a backward pass
 };
 
 struct HeadWork {

@@ -40,6 +40,7 @@ std::string page_of_one(const RunStory& run, LossScale scale) {
     if (run.record) out += shown_if_there("Layout", layout(*run.record));
     out += shown_if_there("Checkpoints", checkpoints(run));
     out += shown_if_there("Events", events(run));
+    out += shown_if_there("Documents of spikes", documents(run));
     if (run.record) out += section("Settings", settings(*run.record));
     return out;
 }
@@ -53,6 +54,7 @@ std::string details_of(const RunStory& run) {
     out += part("Generated texts", samples(run));
     out += part("Checkpoints", checkpoints(run));
     out += part("Events", events(run));
+    out += part("Documents of spikes", documents(run));
     if (run.record) out += part("Settings", settings(*run.record));
     return format_text("<details class=\"run\">{}\n{}</details>\n",
                        text_in("summary", run.metrics.name), out);

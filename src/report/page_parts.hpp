@@ -27,6 +27,8 @@ std::string layout(const RunRecord& record);
 std::string samples(const RunStory& run);
 std::string checkpoints(const RunStory& run);
 std::string events(const RunStory& run);
+// The documents of spikes.
+std::string documents(const RunStory& run);
 std::string settings(const RunRecord& record);
 std::string differing_settings(Stories runs);
 

@@ -21,7 +21,7 @@ Expected<RunStory> read_story(const fs::path& run, Verification verification,
     auto metrics = read_metrics_log(run, warnings);
     if (!folder_exists(run)) {
         if (!metrics) return metrics.failure();
-        return RunStory{std::move(metrics).value(), verification, {}, {}, {}, {}};
+        return RunStory{std::move(metrics).value(), verification, {}, {}, {}, {}, {}};
     }
     RunStory story{.verification = verification};
     if (metrics)
@@ -35,6 +35,9 @@ Expected<RunStory> read_story(const fs::path& run, Verification verification,
     story.record = read_run_record(run);
     story.checkpoints = list_checkpoints(run, verification);
     story.events = list_events(run, story.metrics);
+    constexpr size_t most_spikes = 50;  // as many as a user reads
+    constexpr size_t most_documents = 3;
+    story.spikes = read_spikes(run, most_spikes, most_documents);
     return story;
 }
 

@@ -1,4 +1,5 @@
 #include "component.hpp"
+#include "document_log.hpp"
 #include "fp8_maxima.hpp"
 #include "log.hpp"
 #include "replica_check.hpp"
@@ -22,6 +23,8 @@ std::vector<std::unique_ptr<Component>> make_components(const RunParts& parts, L
                                                   parts.faults,
                                                   config.training.check_replicas_every, log));
     made.push_back(std::make_unique<SlowRanks>(parts.hosts, parts.world, log));
+    if (config.logging.document_log != config::DocumentLogging::off)
+        made.push_back(std::make_unique<DocumentLog>(parts, log));
     if (parts.delayed_scaling != nullptr)
         made.push_back(std::make_unique<Fp8Maxima>(*parts.delayed_scaling, parts.world));
     return made;

@@ -13,6 +13,7 @@
 #include "ringshard/train/micro_batches.hpp"
 #include "shard_batch.hpp"
 #include "step_clock.hpp"
+#include "step_documents.hpp"
 #include "step_sums.hpp"
 #include "step_work.hpp"
 
@@ -79,6 +80,13 @@ Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& wo
                  shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed)
     : Trainer(world, mesh, {{.settings = settings, .loader = loader, .seed = seed}}, model, zero,
               optimizer) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::watch_documents() {
+    RINGSHARD_CHECK(!is_joint(), "the rows of several adapters are not told apart");
+    documents_ = std::make_unique<StepDocuments>(mesh_);
+}
 
 const Trainer::RunningCurve& Trainer::longest() const {
     return *std::ranges::max_element(curves_, {}, &RunningCurve::num_steps);
@@ -186,18 +194,23 @@ std::vector<at::Tensor> by_curve(const at::Tensor& token_stats,
 StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
                       std::set<std::string>& attention) {
     std::vector<std::vector<int64_t>> target_bounds;  // of each micro-batch
+    if (documents_) documents_->begin_step();
     const auto token_stats = run_micro_batches(
         zero_, model_, std::ssize(micro_batches),
         [&](int64_t i) {
+            data::FlatBatch batch =
+                order_for_attention(std::move(micro_batches[static_cast<size_t>(i)]), mesh_);
+            if (documents_) documents_->add(batch);
             model::TokenBatch mine = shard_batch(
-                order_for_attention(std::move(micro_batches[static_cast<size_t>(i)]), mesh_), mesh_,
-                model_.masks(),
+                std::move(batch), mesh_, model_.masks(),
                 model_.has_dropout() ? std::optional(dropout_of_step(0)) : std::nullopt);
+            if (documents_) documents_->watch(mine);
             attention.merge(model_.attention_operators(mine));
             target_bounds.push_back(mine.target_bounds);
             return mine;
         },
         gradient_scale);
+    if (documents_) documents_->take(token_stats);
     zero_.finish_gradients();
     std::vector<at::Tensor> on_device;
     for (size_t i = 0; i < token_stats.size(); ++i)

@@ -16,6 +16,9 @@ struct StepRange {
     int64_t last;
 };
 
+// Steps whose documents are logged.
+enum class DocumentLogging { off, spikes, all };
+
 struct LoggingSettings {
     Interval logging_strategy = Interval::steps;
     double logging_steps = 10;  // below 1: a fraction of all steps
@@ -25,7 +28,8 @@ struct LoggingSettings {
     std::string project = "huggingface";  // of the trackers
     bool disable_tqdm = false;
     std::string profile_steps;  // "10-12"
-    std::string on_log;         // commands; empty: none
+    DocumentLogging document_log = DocumentLogging::off;
+    std::string on_log;  // commands; empty: none
     std::string on_save;
     std::string on_evaluate;
     std::string on_end;

@@ -59,6 +59,7 @@ public:
     const std::string& content_hash() const { return content_hash_; }
     // Describes how the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
+    const std::filesystem::path& name() const { return name_; }  // of the file, if there is one
 
     // Appends the row to the batch. Throws if the row refers to tokens outside the store or to ids
     // outside the vocabulary: see TokenStore::check_ids().
@@ -75,6 +76,9 @@ private:
     std::span<const uint64_t> row_starts_;
     std::span<const Piece> pieces_;
 };
+
+// Returns the row of each document of a batch, and its place in the row.
+std::vector<FlatBatch::RowStart> rows_of_documents(const FlatBatch& batch);
 
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
 // Returns the batch with its longest documents first, those of one length in their order. A batch

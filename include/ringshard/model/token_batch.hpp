@@ -25,6 +25,9 @@ struct TokenBatch {
     // their order, and the end of the last one's.
     std::vector<int64_t> adapter_bounds{};
     std::vector<int64_t> target_bounds{};  // the same in the list of targets
+    // [n] fp32: where a backward pass writes the norm of the gradient of the row of each target at
+    // the input of the head; undefined: nowhere.
+    at::Tensor gradient_norms{};
 
     int64_t num_counted() const { return tokens.size(0) - num_fillers; }
 };

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringshard/report/document_log.hpp"
 #include "ringshard/report/metrics_log.hpp"
 #include "ringshard/report/run_status.hpp"
 
@@ -70,6 +71,7 @@ struct RunStory {
     std::optional<RunRecord> record{};
     std::vector<SavedState> checkpoints{};
     std::vector<Event> events{};
+    std::vector<LoggedStep> spikes{};  // whose documents the run logged, each with the worst ones
 };
 
 // Reads the folders of runs, or metrics.jsonl files, which provide only curves. Includes runs that

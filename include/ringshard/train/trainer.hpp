@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -21,6 +22,7 @@
 
 namespace ringshard::train {
 
+class StepDocuments;
 struct StepSums;
 struct CurveWork;
 struct StepWork;
@@ -48,6 +50,11 @@ public:
     Trainer(const config::TrainingSettings& settings, const comm::Group& world,
             const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
             shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed = 42);
+    ~Trainer();
+
+    // From now on the documents of each step can be looked at, until the next one.
+    void watch_documents();
+    const StepDocuments& documents() const { return *documents_; }
 
     int64_t num_steps() const { return longest().num_steps; }
     // The same, if no curve ends early.
@@ -127,8 +134,9 @@ private:
     std::vector<RunningCurve> curves_;
     size_t adapters_at_a_time_;
     checkpoint::Progress progress_;
-    std::set<int64_t> non_finite_before_;  // steps for which the run has gone back
-    RankTimes after_the_sums_;             // of the last step, on this rank
+    std::set<int64_t> non_finite_before_;       // steps for which the run has gone back
+    RankTimes after_the_sums_;                  // of the last step, on this rank
+    std::unique_ptr<StepDocuments> documents_;  // null: nobody looks at them
 };
 
 }  // namespace ringshard::train

@@ -55,6 +55,7 @@ struct RunParts {
     std::filesystem::path resumed_from;     // from which the run goes on; empty: it begins
     double peak_operations;                 // of this rank, per second
     report::TrackedRun tracked_run;         // on rank 0
+    std::filesystem::path rows_file;        // of the rows of training
     // Called when the model is written: adds what it computes. Collective over the world.
     std::function<std::optional<comm::AgreedFailure>()> write_references;
 };

@@ -34,6 +34,11 @@ void add_logging_options(OptionTable& table) {
                 "Steps to record for chrome://tracing and Perfetto, as in 10-12: every rank writes "
                 "profile-<attempt>-rank<r>.json into output_dir.");
 
+    group.serve("document_log", &LoggingSettings::document_log,
+                "Steps whose documents rank 0 logs in output_dir/documents.jsonl, each with its "
+                "loss and its share of the gradient, for trainer inspect RUN --step N: off, spikes "
+                "(steps whose loss or gradient stands out) or all.");
+
     group.serve("on_log", &LoggingSettings::on_log,
                 "Command that gets each line of metrics as JSON on its standard input. It runs "
                 "beside training.");

@@ -191,6 +191,7 @@ comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
          .resumed_from = beginning.resumed_from(),
          .peak_operations = peak_operations_,
          .tracked_run = tracked_run(context, progress.step),
+         .rows_file = inputs.data.training.name(),
          .write_references = [this] { return write_references(); }});
     if (choices.recorder && context.world.is_root())
         report_replays(model_.stack.transformer.replays());

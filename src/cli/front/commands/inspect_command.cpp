@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "inspect_checkpoint.hpp"
+#include "inspect_step.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/rows.hpp"
@@ -19,14 +20,16 @@ struct Args {
     fs::path path;
     fs::path tokenizer;  // empty: the one that the data was made with
     int64_t first = 0;
-    int64_t rows = 3;
+    std::optional<int64_t> rows;  // else 3, or 20 documents of a step
+    std::optional<int64_t> step;  // of a run
     bool as_json = false;
     bool is_full = false;
 };
 
 Failure usage(const std::string& what) {
     return {ExitCode::usage, format_text("{}; trainer inspect PATH [--rows N] [--first N] [--full] "
-                                         "[--json] [--model_name_or_path FOLDER]",
+                                         "[--json] [--model_name_or_path FOLDER]; trainer inspect "
+                                         "RUN --step N [--rows N] [--json]",
                                          what)};
 }
 
@@ -35,7 +38,7 @@ Expected<Args> parse_args(const std::vector<std::string>& flags) {
     const auto count = [](const std::string& text) {
         const auto number = read_whole_number(text);
         return number && *number >= 0 ? Expected(*number)
-                                      : usage(format_text("'{}' is no number of rows", text));
+                                      : usage(format_text("'{}' is no number from 0 on", text));
     };
     for (size_t i = 0; i < flags.size(); ++i) {
         const size_t equals = flags[i].find('=');
@@ -48,7 +51,8 @@ Expected<Args> parse_args(const std::vector<std::string>& flags) {
             args.path = flags[i];
             continue;
         }
-        if (name != "--model_name_or_path" && name != "--rows" && name != "--first")
+        if (name != "--model_name_or_path" && name != "--rows" && name != "--first" &&
+            name != "--step")
             return usage(format_text("there is no {}", name));
         if (equals == std::string::npos && i + 1 == flags.size())
             return usage(format_text("{} has no value", name));
@@ -60,9 +64,13 @@ Expected<Args> parse_args(const std::vector<std::string>& flags) {
         }
         const auto number = count(value);
         if (!number) return number.failure();
-        (name == "--rows" ? args.rows : args.first) = number.value();
+        if (name == "--rows") args.rows = number.value();
+        if (name == "--first") args.first = number.value();
+        if (name == "--step") args.step = number.value();
     }
     if (args.path.empty()) return usage("name what to inspect");
+    if (args.step && (args.first > 0 || args.is_full || !args.tokenizer.empty()))
+        return usage("--step shows the documents of a step, with --rows and --json alone");
     return args;
 }
 
@@ -214,7 +222,7 @@ int inspect_rows(const Args& args, const data::ArrayFile& plan) {
         tools.emplace(std::move(loaded).value());
     }
     const RowPrinter printer(rows.value(), tools ? &tools->tokenizer() : nullptr, args.is_full);
-    const int64_t end = std::min(rows.value().size(), args.first + args.rows);
+    const int64_t end = std::min(rows.value().size(), args.first + args.rows.value_or(3));
     for (int64_t row = args.first; row < end; ++row)
         std::cout << (args.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));
     if (!args.as_json) std::cout << format_text("{} rows in all\n", rows.value().size());
@@ -246,6 +254,11 @@ int inspect(const Invocation& invocation) {
     const auto args = parse_args(invocation.flags);
     if (!args) return report_failure(args.failure());
     const fs::path& path = args.value().path;
+    if (args.value().step)
+        return inspect_step({.run = path,
+                             .step = *args.value().step,
+                             .most = args.value().rows.value_or(20),
+                             .as_json = args.value().as_json});
     if (folder_exists(path)) {
         const std::string name = (path.has_filename() ? path : path.parent_path()).filename();
         if (file_exists(path / "manifest.json") || name.starts_with("checkpoint-"))

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "own_flags.hpp"
+#include "place_finder.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/report_failure.hpp"
@@ -55,14 +56,24 @@ Expected<ReportArgs> parse_report_args(const std::vector<std::string>& flags) {
     return args;
 }
 
+// Prepared rows that are gone are told once a run.
+void name_documents(std::vector<report::RunStory>& runs, std::vector<std::string>& warnings) {
+    for (report::RunStory& run : runs) {
+        std::optional<Failure> first;
+        for (report::LoggedStep& spike : run.spikes)
+            if (const auto failure = find_places(spike); failure && !first) first = failure;
+        if (first) warnings.push_back(format_text("{}: {}", run.metrics.name, first->message));
+    }
+}
+
 }  // namespace
 
 int report_runs(const Invocation& invocation) {
     const auto args = parse_report_args(invocation.flags);
     if (!args) return report_failure(args.failure());
     std::vector<std::string> warnings;
-    const auto runs =
-        report::read_run_stories(args.value().runs, args.value().verification, warnings);
+    auto runs = report::read_run_stories(args.value().runs, args.value().verification, warnings);
+    if (runs) name_documents(runs.value(), warnings);
     for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
     if (!runs) return report_failure(runs.failure());
     const fs::path& output = args.value().output;

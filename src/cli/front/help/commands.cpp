@@ -100,19 +100,24 @@ Command doctor() {
 // Commands that read the results of a run.
 
 Command inspect() {
-    return {"inspect",
-            "look into prepared rows, a checkpoint, a run or a model",
-            {"inspect PATH [--rows N] [--first N] [--full] [--json]",
-             "inspect --dataset_name DATA [--row_template TEMPLATE] [--rows N]"},
-            "With a dataset it shows rows before and after column_map and row_template. "
-            "Checkpoints are looked through to the last byte; 65 if none of a run is good.",
-            TakesSettings::no,
-            {{"--rows", "N", "How many rows."},
-             {"--first", "N", "The first one."},
-             {"--full", "", "All ids and labels of a row."},
-             {"--json", "", "For machines; everything."},
-             {"--model_name_or_path", "FOLDER",
-              "Show rows with this tokenizer; else with the one they were made with."}}};
+    return {
+        "inspect",
+        "look into prepared rows, a checkpoint, a run or a model",
+        {"inspect PATH [--rows N] [--first N] [--full] [--json]",
+         "inspect RUN --step N [--rows N] [--json]",
+         "inspect --dataset_name DATA [--row_template TEMPLATE] [--rows N]"},
+        "With a dataset it shows rows before and after column_map and row_template. "
+        "Checkpoints are looked through to the last byte; 65 if none of a run is good. Of a step "
+        "of a run with document_log it shows the documents, with loss, share of the gradient "
+        "and row of the dataset.",
+        TakesSettings::no,
+        {{"--step", "N", "The documents of this step of a run."},
+         {"--rows", "N", "How many rows."},
+         {"--first", "N", "The first one."},
+         {"--full", "", "All ids and labels of a row."},
+         {"--json", "", "For machines; everything."},
+         {"--model_name_or_path", "FOLDER",
+          "Show rows with this tokenizer; else with the one they were made with."}}};
 }
 
 Command export_model() {
