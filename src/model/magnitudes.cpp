@@ -25,8 +25,11 @@ at::Tensor matrix_of(const shard::FlatUnit& unit, const at::Tensor& flat, size_t
     const shard::PlacedTensor& tensor = unit.tensors()[number];
     if (unit.nf4() == nullptr)
         return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
+    const std::vector<shard::TensorPiece> matrices = unit.pieces({0, unit.section_size()});
+    const auto place = std::ranges::find(matrices, &tensor, &shard::TensorPiece::tensor);
     const at::Tensor matrix = at::empty(tensor.spec.shape, flat.options().dtype(compute_type));
-    ops::dequantize_nf4(matrix, unit.nf4()->matrix(flat, number));
+    ops::dequantize_nf4(matrix,
+                        unit.nf4()->matrix(flat, static_cast<size_t>(place - matrices.begin())));
     return matrix;
 }
 

@@ -11,14 +11,10 @@
 namespace ringshard::model {
 
 std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form) {
-    if (spec.num_experts() > 0)
-        return Failure{ExitCode::settings,
-                       "load_in_4bit: is not served for models with experts; leave it out"};
     const ModelParts parts(spec);
     for (size_t block = 0; block < parts.blocks.size(); ++block)
         for (const shard::ParameterGroup& group : parts.modules[ModuleIndex::block(block)].groups())
-            if (group.placement.is_trained && !group.is_made_by_run &&
-                group.tensors.front().shape.size() == 2)
+            if (group.placement.is_trained && group.is_quantisable())
                 return Failure{
                     ExitCode::settings,
                     format_text(
@@ -31,29 +27,56 @@ std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form) {
 
 namespace {
 
-// Matrices of a unit in four bits, as numbers, by name.
-std::map<std::string, at::Tensor> matrices_of(const shard::FlatUnit& unit, const at::Tensor& flat) {
-    std::map<std::string, at::Tensor> matrices;
-    for (size_t number = 0; number < unit.tensors().size(); ++number) {
-        const shard::PlacedTensor& tensor = unit.tensors()[number];
-        const at::Tensor matrix = at::empty({tensor.size}, flat.options().dtype(at::kFloat));
-        ops::dequantize_nf4(matrix, unit.nf4()->matrix(flat, number));
-        matrices[tensor.spec.name] = matrix;
+// Numbers of a tensor in a chunk of a shard.
+struct Place {
+    int64_t first;  // element of the tensor
+    at::Tensor numbers;
+};
+using Places = std::multimap<std::string, Place>;  // by the name of the tensor
+
+void copy_into(const Places& places, const shard::TensorPiece& matrix, const at::Tensor& numbers) {
+    const auto [begin, end] = places.equal_range(matrix.tensor->spec.name);
+    for (auto place = begin; place != end; ++place) {
+        const auto& [first, into] = place->second;
+        const shard::Range both = shard::intersect({first, first + into.numel()},
+                                                   {matrix.first, matrix.first + matrix.size});
+        if (both.size() > 0)
+            into.narrow(0, both.begin - first, both.size())
+                .copy_(numbers.narrow(0, both.begin - matrix.first, both.size()));
     }
-    return matrices;
 }
 
-void copy_into(const std::map<std::string, at::Tensor>& matrices, const shard::Zero& dense,
-               size_t unit) {
-    const auto [chunks, shards] = dense.weights_at_rest_of(unit);
-    for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
-        const at::Tensor numbers = shards.load(chunk, shard::Access::read);
-        for (const shard::TensorPiece& piece : dense.units()[unit].pieces(chunks[chunk].range))
-            if (const auto found = matrices.find(piece.tensor->spec.name); found != matrices.end())
-                numbers.narrow(0, piece.in_range, piece.size)
-                    .copy_(found->second.narrow(0, piece.first, piece.size));
-        shards.store(chunk, numbers);
+// Dequantises the matrices of a gathered unit one by one.
+void copy_matrices(const shard::FlatUnit& unit, const at::Tensor& flat, const Places& places) {
+    const std::vector<shard::TensorPiece> matrices = unit.pieces({0, unit.section_size()});
+    for (size_t number = 0; number < matrices.size(); ++number) {
+        const at::Tensor numbers =
+            at::empty({matrices[number].size}, flat.options().dtype(at::kFloat));
+        ops::dequantize_nf4(numbers, unit.nf4()->matrix(flat, number));
+        copy_into(places, matrices[number], numbers);
     }
+}
+
+// Calls work(places) with the frozen weights of a module in this rank's shards, and stores them.
+template <class Work>
+void change_frozen(const shard::Zero& zero, size_t module, Work work) {
+    Places places;
+    std::vector<std::pair<size_t, at::Tensor>> loaded;  // chunks
+    std::vector<shard::FlatStore*> stores;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+        if (zero.units()[unit].module() != module || zero.is_trained(unit)) continue;
+        const auto [chunks, shards] = zero.weights_at_rest_of(unit);
+        for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
+            loaded.emplace_back(chunk, shards.load(chunk, shard::Access::read));
+            stores.push_back(&shards);
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(chunks[chunk].range))
+                places.emplace(
+                    piece.tensor->spec.name,
+                    Place{piece.first, loaded.back().second.narrow(0, piece.in_range, piece.size)});
+        }
+    }
+    work(places);
+    for (size_t i = 0; i < loaded.size(); ++i) stores[i]->store(loaded[i].first, loaded[i].second);
 }
 
 }  // namespace
@@ -63,11 +86,10 @@ void copy_dequantized(shard::Zero& quantized, const shard::Zero& dense) {
         const shard::FlatUnit& from = quantized.units()[unit];
         if (from.nf4() == nullptr) continue;
         quantized.begin_pass({unit});
-        const auto matrices = matrices_of(from, quantized.weights(unit));
+        const at::Tensor flat = quantized.weights(unit);
+        change_frozen(dense, from.module(),
+                      [&](const Places& places) { copy_matrices(from, flat, places); });
         quantized.release(unit, shard::Zero::NextUse::none);
-        for (size_t into = 0; into < dense.num_units(); ++into)
-            if (dense.units()[into].module() == from.module() && !dense.is_trained(into))
-                copy_into(matrices, dense, into);
     }
 }
 

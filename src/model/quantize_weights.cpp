@@ -35,14 +35,20 @@ struct QuantizedChunk {
     std::span<float> scales;   // of its blocks
 };
 
-// Adds the weights that are this rank's alone. `first`: where the weights lie in the unit.
-void add_own(const shard::TensorPiece& piece, const QuantizedChunk& chunk, int64_t first,
+// Some weights of a tensor: where they begin in it, and in the unit.
+struct Begin {
+    int64_t in_tensor;
+    int64_t in_unit;
+};
+
+// Adds the weights that are this rank's alone.
+void add_own(const shard::TensorPiece& piece, const QuantizedChunk& chunk, const Begin& begin,
              std::span<const float> weights, shard::TensorSums& sums) {
     const shard::Range own{2 * chunk.own.begin, 2 * chunk.own.end};
-    const shard::Range mine = intersect({first, first + std::ssize(weights)}, own);
+    const shard::Range mine = intersect({begin.in_unit, begin.in_unit + std::ssize(weights)}, own);
     if (mine.size() > 0)
-        sums.add(piece.tensor->spec.name, mine.begin - piece.tensor->offset,
-                 part(weights, mine.begin - first, mine.size()));
+        sums.add(piece.tensor->spec.name, begin.in_tensor + mine.begin - begin.in_unit,
+                 part(weights, mine.begin - begin.in_unit, mine.size()));
 }
 
 std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
@@ -65,7 +71,7 @@ std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
         ops::quantize_nf4(
             weights, part(chunk.codes, block * ops::nf4_block_bytes, blocks * ops::nf4_block_bytes),
             part(chunk.scales, block, blocks));
-        add_own(piece, chunk, 2 * chunk.range.begin + first, weights, sums);
+        add_own(piece, chunk, {piece.first + done, 2 * chunk.range.begin + first}, weights, sums);
     }
     return std::nullopt;
 }
@@ -73,7 +79,8 @@ std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
 void write_scales(const shard::Zero& zero, size_t unit, std::span<const float> scales) {
     const shard::Nf4Layout& layout = *zero.units()[unit].nf4();
     const auto [chunks, shards] = zero.weights_at_rest_of(unit);
-    const shard::Range of_scales{layout.code_bytes(), layout.bytes()};
+    const int64_t section = zero.section_range(unit).begin;
+    const shard::Range of_scales{section + layout.code_bytes(), section + layout.bytes()};
     if (intersect(of_scales, chunks.shard(unit)).size() == 0) return;
     std::vector<uint8_t> bytes = layout.scale_bytes(part(scales, 0, layout.num_blocks()));
     const at::Tensor written =

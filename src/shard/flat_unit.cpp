@@ -31,6 +31,11 @@ UpdateKind ParameterGroup::update_kind() const {
     return tensors.front().shape.size() > 1 ? UpdateKind::decaying : UpdateKind::at_own_rate;
 }
 
+bool ParameterGroup::is_quantisable() const {
+    return !is_made_by_run && !is_never_quantised && update_kind() == UpdateKind::decaying &&
+           (tensors.front().shape.size() == 2 || is_divided);
+}
+
 FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
                    const Placement& placement, size_t module)
     : FlatUnit(std::move(name), groups, num_parts, placement, module, {}) {}
@@ -83,13 +88,14 @@ void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind,
             groups[g].rule != rule || groups[g].variant != variant)
             continue;
         size_ = round_up(size_, placement_.grain);
-        groups_[g] = {size_, first, tensors_.size(), groups[g].tensors.size()};
+        groups_[g] = {size_, first, placed_parts_.size()};
         groups_[g].shape[0] = 0;
         overwritten_[g] = groups[g].is_overwritten;
         for (const TensorSpec& spec : groups[g].tensors) {
             groups_[g].shape[0] += spec.shape[0];
             add_tensor(groups[g], spec, variant);
         }
+        groups_[g].num_parts = placed_parts_.size() - groups_[g].first_part;
     }
     update_ranges_.push_back({{begin, size_}, kind, rule, variant});
 }
@@ -97,8 +103,18 @@ void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind,
 void FlatUnit::add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t variant) {
     const int64_t size = num_elements(spec.shape);
     tensors_.push_back({spec, group.initial, size_, size, group.is_made_by_run, variant});
-    placed_parts_.push_back({tensors_.size() - 1, 0, size_, size});
-    size_ += size;
+    add_parts(tensors_.size() - 1, 0, size);
+}
+
+// Adds elements of a tensor, as one part or matrix by matrix.
+void FlatUnit::add_parts(size_t tensor, int64_t first, int64_t size) {
+    const std::vector<int64_t>& shape = tensors_[tensor].spec.shape;
+    const int64_t part =
+        placement_.is_in_four_bits() ? shape[shape.size() - 2] * shape.back() : size;
+    for (int64_t done = 0; done < size; done += part) {
+        placed_parts_.push_back({tensor, first + done, size_, part});
+        size_ += part;
+    }
 }
 
 // Every section is filled up by itself, so that its parts are equal too.
@@ -106,15 +122,16 @@ void FlatUnit::place_sections(const std::vector<ParameterGroup>& groups, int64_t
     const int64_t count = placement_.num_sections;
     for (int64_t section = 0; section < count; ++section) {
         const int64_t begin = size_;
-        place_parts(groups, {section, count, section == 0});
+        place_parts(groups, section, count);
         size_ = begin + round_up(size_ - begin, placement_.grain * num_parts / count);
         update_ranges_.back().range.end = size_;
     }
     variants_ = {{0, size_}};
+    place_in_four_bits(num_parts);
 }
 
 void FlatUnit::place_slice(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
-    place_parts(groups, {slice_.number, slice_.count, true});
+    place_parts(groups, slice_.number, slice_.count);
     size_ = round_up(size_, placement_.grain * num_parts);
     update_ranges_.back().range.end = size_;
     variants_ = {{0, size_}};
@@ -122,17 +139,18 @@ void FlatUnit::place_slice(const std::vector<ParameterGroup>& groups, int64_t nu
 }
 
 // Sets the placements of the divided groups, each with an update range.
-void FlatUnit::place_parts(const std::vector<ParameterGroup>& groups, const Part& part) {
-    const int64_t begin = size_;
+void FlatUnit::place_parts(const std::vector<ParameterGroup>& groups, int64_t number,
+                           int64_t count) {
+    const Part part{number, count, size_, placed_parts_.size()};
     for (size_t g = 0; g < groups.size(); ++g) {
         if (!is_of_this_unit(groups[g])) continue;
         size_ = round_up(size_, placement_.grain);
-        place_part(g, groups[g], part, begin);
+        place_part(g, groups[g], part);
         update_alike(groups[g].update_kind(), groups[g].rule);
     }
 }
 
-void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& part, int64_t begin) {
+void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& part) {
     const TensorSpec& first = group.tensors.front();
     const bool is_one = group.tensors.size() == 1;
     const int64_t whole = is_one ? first.shape.front() : std::ssize(group.tensors);
@@ -141,28 +159,27 @@ void FlatUnit::place_part(size_t g, const ParameterGroup& group, const Part& par
                     "{}: {} cannot be divided into {} equal parts", name_, first.name, part.count);
     PlacedGroup& placed = groups_[g];
     overwritten_[g] = group.is_overwritten;
+    const size_t first_part = placed_parts_.size();
+    const size_t first_tensor =
+        is_one && !part.is_first() ? placed_parts_[placed.first_part].tensor : tensors_.size();
+    placed = {size_ - part.begin, first.shape, first_part - part.first_part};
+    placed.shape[0] = is_one ? count : first.shape[0] * count;
     if (is_one) {
         const int64_t size = num_elements(first.shape);
-        if (part.is_first) {
-            placed = {size_ - begin, first.shape, tensors_.size(), 1};
-            placed.shape[0] = count;
+        if (part.is_first())
             tensors_.push_back({.spec = first,
                                 .initial = group.initial,
                                 .offset = size_,
                                 .size = size,
                                 .is_made_by_run = group.is_made_by_run,
                                 .begins_before = part.number > 0});
-        }
-        placed_parts_.push_back(
-            {placed.first_tensor, size / part.count * part.number, size_, size / part.count});
-        size_ += size / part.count;
-        return;
+        add_parts(first_tensor, size / part.count * part.number, size / part.count);
+    } else {
+        const size_t from = narrow<size_t>(part.number * count);
+        for (size_t t = from; t < from + narrow<size_t>(count); ++t)
+            add_tensor(group, group.tensors[t], 0);
     }
-    placed = {size_ - begin, first.shape, tensors_.size(), narrow<size_t>(count)};
-    placed.shape[0] *= count;
-    const size_t from = narrow<size_t>(part.number * count);
-    for (size_t t = from; t < from + narrow<size_t>(count); ++t)
-        add_tensor(group, group.tensors[t], 0);
+    placed.num_parts = placed_parts_.size() - first_part;
 }
 
 // Adds a range up to the end of the buffer, or prolongs the last one.
@@ -175,19 +192,26 @@ void FlatUnit::update_alike(UpdateKind kind, size_t rule) {
     update_ranges_.back().range.end = size_;
 }
 
-// The parts of the buffer begin with blocks, since the alignment is that of a block's codes.
+// The parts of the buffer begin with blocks, since the alignment is that of a block's codes. All
+// sections hold matrices of the same sizes.
 void FlatUnit::place_in_four_bits(int64_t num_parts) {
     static_assert(Placement::least_grain == ops::nf4_block_bytes);
     if (!placement_.is_in_four_bits()) return;
     const auto scales =
         placement_.codec == Codec::nf4 ? Nf4Layout::Scales::plain : Nf4Layout::Scales::nested;
+    const int64_t sections = placement_.num_sections;
+    const size_t in_section = placed_parts_.size() / narrow<size_t>(sections);
     std::vector<int64_t> sizes;
-    for (const PlacedTensor& tensor : tensors_) sizes.push_back(tensor.size);
+    for (size_t part = 0; part < in_section; ++part) sizes.push_back(placed_parts_[part].size);
     nf4_.emplace(scales, sizes);
-    for (size_t tensor = 0; tensor < tensors_.size(); ++tensor)
-        placed_parts_[tensor].offset = tensors_[tensor].offset =
-            nf4_->first_block(tensor) * ops::nf4_block;
-    size_ = round_up(nf4_->bytes(), placement_.grain * num_parts);
+    const int64_t section_bytes = round_up(nf4_->bytes(), placement_.grain * num_parts / sections);
+    for (size_t part = placed_parts_.size();
+         part-- > 0;) {  // the first part of a tensor comes last
+        const int64_t begin = 2 * section_bytes * narrow<int64_t>(part / in_section);
+        placed_parts_[part].offset = tensors_[placed_parts_[part].tensor].offset =
+            begin + nf4_->first_block(part % in_section) * ops::nf4_block;
+    }
+    size_ = sections * section_bytes;
     update_ranges_ = {{{0, size_}, UpdateKind::decaying, 0, 0}};
     variants_ = {{0, size_}};
 }
@@ -205,25 +229,32 @@ std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
     return pieces;
 }
 
-at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const {
+at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id, at::ScalarType type,
+                          const Slice& slice) const {
     RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == section_size(),
                     "{}: a buffer of {} elements for {}", name_, flat.numel(), section_size());
     const PlacedGroup& placed = groups_.at(id.group);
-    if (nf4_) return dense(flat, placed, type);
-    return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
+    if (nf4_) return dense(flat, placed, type, slice);
+    std::vector<int64_t> shape = placed.shape;
+    shape[0] /= slice.count;
+    const int64_t size = num_elements(shape);
+    return flat.narrow(0, placed.offset + slice.number * size, size).view(shape);
 }
 
-at::Tensor FlatUnit::dense(const at::Tensor& flat, const PlacedGroup& group,
-                           at::ScalarType type) const {
-    at::Tensor weights = at::empty(group.shape, flat.options().dtype(type));
-    int64_t row = 0;
-    for (size_t tensor = group.first_tensor; tensor < group.first_tensor + group.num_tensors;
-         ++tensor) {
-        const int64_t rows = tensors_[tensor].spec.shape.front();
-        ops::dequantize_nf4(weights.narrow(0, row, rows), nf4_->matrix(flat, tensor));
-        row += rows;
+at::Tensor FlatUnit::dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type,
+                           const Slice& slice) const {
+    std::vector<int64_t> shape = group.shape;
+    shape[0] /= slice.count;
+    const at::Tensor weights = at::empty({num_elements(shape)}, flat.options().dtype(type));
+    const size_t count = group.num_parts / narrow<size_t>(slice.count);
+    const size_t first = group.first_part + narrow<size_t>(slice.number) * count;
+    int64_t done = 0;
+    for (size_t part = first; part < first + count; ++part) {
+        const int64_t size = placed_parts_[part].size;
+        ops::dequantize_nf4(weights.narrow(0, done, size), nf4_->matrix(flat, part));
+        done += size;
     }
-    return weights;
+    return weights.view(shape);
 }
 
 std::vector<Range> FlatUnit::begun_with_zeros() const {
@@ -251,6 +282,16 @@ at::Tensor UnitTensors::operator[](ParameterId id) const {
     const auto [numbers, begins] = sum(id);
     if (begins) numbers.zero_();
     return numbers;
+}
+
+at::Tensor UnitTensors::slice(ParameterId id, const FlatUnit::Slice& slice) const {
+    const Part* const part = find(id);
+    return part == nullptr ? at::Tensor() : part->unit->view(part->flat, id, part->type, slice);
+}
+
+bool UnitTensors::is_in_four_bits(ParameterId id) const {
+    const Part* const part = find(id);
+    return part != nullptr && part->unit->nf4() != nullptr;
 }
 
 UnitTensors::Sum UnitTensors::sum(ParameterId id) const {

@@ -20,9 +20,7 @@ void UnitLayout::freeze(const std::set<std::string>& names) {
 
 void UnitLayout::set_codec(Codec codec) {
     for (ParameterGroup& group : groups_)
-        if (!group.placement.is_trained && !group.is_made_by_run &&
-            group.update_kind() == UpdateKind::decaying && group.tensors.front().shape.size() == 2)
-            group.placement.codec = codec;
+        if (!group.placement.is_trained && group.is_quantisable()) group.placement.codec = codec;
 }
 
 void UnitLayout::choose_updates(const ChooseUpdate& choose) {

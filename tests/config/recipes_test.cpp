@@ -165,12 +165,13 @@ BOOST_AUTO_TEST_CASE(schedules_and_events) {
     BOOST_TEST(stops.training.warmup_steps == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_base_with_experts_is_not_rounded) {
+BOOST_AUTO_TEST_CASE(a_base_with_experts_is_held_in_four_bits) {
     const std::string recipe =
         "base_model: b\nlearning_rate: 1e-4\nadapter: qlora\nlora_r: 8\nlora_alpha: 16\n"
         "lora_target_linear: true\nquantize_moe_experts: true\n";
-    BOOST_TEST(!of_recipe("experts.yaml", recipe).quantization.load_in_4bit);
-    BOOST_TEST(has_note(resolution_of("experts.yaml", recipe), "2 bytes a weight"));
+    BOOST_TEST(of_recipe("experts.yaml", recipe).quantization.load_in_4bit);
+    BOOST_TEST(of_recipe("experts.yaml", recipe).quantization.use_bnb_nested_quant);
+    BOOST_TEST(has_note(resolution_of("experts.yaml", recipe), "experts in four bits too"));
 }
 
 BOOST_AUTO_TEST_CASE(no_key_is_silent) {
@@ -196,10 +197,6 @@ BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
                R"({"warmup_type":"quadratic"})");
     BOOST_TEST(has_note(resolution_of("a.yaml", quadratic + "lr_scheduler: linear\n"),
                         "lr_quadratic_warmup: not needed"));
-    const Resolution experts =
-        resolution_of("a.yaml", start + nested + "quantize_moe_experts: true\n");
-    BOOST_TEST(experts.problems.empty());
-    BOOST_TEST(has_note(experts, "the base is not held in four bits"));
     BOOST_TEST(has_note(resolution_of("a.yaml", start + "eval_table_size: 2\n"),
                         "eval_table_size: not needed"));
     BOOST_TEST(refuses("a.yaml", start + "rl: dpo\n", "rl = dpo"));

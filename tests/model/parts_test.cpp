@@ -10,6 +10,7 @@
 #include "autograd.hpp"
 #include "model_parts.hpp"
 #include "mpi_test.hpp"
+#include "parts/expert_adapter.hpp"
 #include "plain_block.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/mesh/mesh.hpp"
@@ -286,6 +287,59 @@ BOOST_AUTO_TEST_CASE(products_in_chunks_of_tokens_are_the_same) {
         }
         check(with_dropout(with_magnitudes(spec_with_adapters())), ActivationPolicy::all,
               Freeze::all_but_adapters, keys, most);
+    }
+}
+
+// Adapters beside experts in four bits: how many become numbers at a time changes no bit.
+BOOST_AUTO_TEST_CASE(experts_in_four_bits_become_numbers_a_few_at_a_time) {
+    at::manual_seed(7);
+    for (const auto tensors : {ExpertTensors::single, ExpertTensors::turned}) {
+        BlockSpec spec = plain_spec();
+        spec.feed_forward().part =
+            ExpertsSpec{.count = 6, .per_token = 2, .intermediate = 12, .tensors = tensors};
+        spec.adapters = {{experts_gate_up, {4, scaling}}, {experts_down, {2, scaling}}};
+        const Setting setting;
+        shard::UnitLayout layout("block");
+        const Block block(layout, spec);
+        freeze(Freeze::all_but_adapters, layout);
+        layout.set_codec(shard::Codec::nf4);
+        const std::vector<shard::FlatUnit> units = layout.finish(1);
+        std::vector<shard::UnitTensors::Part> weights;
+        for (const shard::FlatUnit& unit : units) {
+            at::Tensor flat = at::randn({unit.size()}) * 0.4;
+            if (const shard::Nf4Layout* const places = unit.nf4()) {
+                flat = at::randint(256, {unit.size()}, at::kByte);
+                const std::vector<float> scales(static_cast<size_t>(places->num_blocks()), 0.4F);
+                const std::vector<uint8_t> bytes = places->scale_bytes(scales);
+                flat.narrow(0, places->code_bytes(), std::ssize(bytes))
+                    .copy_(at::tensor(bytes, at::kByte));
+            }
+            weights.push_back({&unit, flat});
+        }
+        const at::Tensor x = at::randn({tokens, width});
+        const auto pass = [&](int64_t most_dequantised) {
+            const BlockContext context{
+                .sequence = {setting.mesh.ring(), setting.mesh.ulysses()},
+                .masks = setting.masks,
+                .plans = setting.plans,
+                .positions = setting.positions,
+                .projections = {.gemms = setting.gemms, .most_dequantised = most_dequantised},
+                .policy = ActivationPolicy::attention,
+                .mlp_chunk = 5};
+            const at::Tensor gradients = at::zeros({units.front().size()});
+            const shard::UnitTensors views(weights);
+            Saved saved = block.begin(x.clone());
+            at::Tensor y = block.forward(context, views, saved);
+            at::Tensor gradient = at::ones_like(x);
+            block.backward(context, views, {units.front(), gradients}, gradient, std::move(saved));
+            return std::vector<at::Tensor>{y, gradient, gradients};
+        };
+        const std::vector<at::Tensor> at_once = pass(1 << 30);
+        for (const int64_t most : {int64_t{1}, int64_t{2000}}) {  // an expert, or a few
+            const std::vector<at::Tensor> in_slices = pass(most);
+            for (size_t i = 0; i < at_once.size(); ++i) BOOST_TEST(in_slices[i].equal(at_once[i]));
+        }
+        BOOST_TEST(at_once.back().count_nonzero().item<int64_t>() > 0);
     }
 }
 

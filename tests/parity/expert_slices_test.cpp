@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "expert_models.hpp"
+#include "ringshard/model/quantize.hpp"
 
 using namespace ringshard;
 using namespace ringshard::test::experts;
@@ -89,6 +90,42 @@ BOOST_AUTO_TEST_CASE(slices_of_experts_change_no_bit) {
     options.adapters = model::LoraConfig{
         .target_parameters = {"experts.gate_up_proj", "experts.down_proj"}, .has_no_modules = true};
     check_slices(Model(Routing::spread), options);
+    options.frozen_form = shard::Codec::nested_nf4;
+    check_slices(Model(Routing::spread), options);
+}
+
+// In each layout: the same bits as beside the numbers that the codes stand for, with all experts at
+// once, in slices, and shared.
+BOOST_AUTO_TEST_CASE(experts_in_four_bits_compute_as_what_their_codes_stand_for) {
+    const int ranks = test::world().size();
+    const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 90);
+    model::LoraConfig adapters{.r = 4, .target_modules = {"q_proj", "o_proj"}};
+    for (const char* const config_json : {granitemoe, qwen3_moe, gpt_oss, glm4_moe}) {
+        const Model folder(Routing::spread, config_json);
+        if (config_json != granitemoe)  // whose experts take no adapters
+            adapters.target_parameters = {"experts.gate_up_proj", "experts.down_proj"};
+        for (const auto& [cuts, sections] :
+             {std::pair{keeping_zero3, 1}, {zero3, 1}, {zero3, ranks}})
+            for (const auto& [form, type] : {std::pair{shard::Codec::nf4, at::kFloat},
+                                             {shard::Codec::nested_nf4, at::kBFloat16}}) {
+                BOOST_TEST_INFO_SCOPE(config_json << sections << type);
+                test::TestModel::Options options = options_of(cuts, {1, 1, ranks, 1, sections});
+                options.adapters = adapters;
+                options.compute = type;
+                test::TestModel dense(test::world(), folder.folder(), options);
+                const Pass unrounded = pass_of(dense, rows);
+                options.frozen_form = form;
+                test::TestModel quantised(test::world(), folder.folder(), options);
+                options.shape.sections = 1;
+                test::TestModel source(test::world(), folder.folder(), options);
+                model::copy_dequantized(source.zero, dense.zero);
+                dense.zero.refresh_compute_weights();
+                dense.zero.clear_gradients();
+                const Pass pass = pass_of(quantised, rows);
+                expect_same(pass, pass_of(dense, rows));
+                BOOST_TEST(!pass.logits.equal(unrounded.logits));
+            }
+    }
 }
 
 // Beside the embedding and the head a rank never holds more than two blocks without experts and two

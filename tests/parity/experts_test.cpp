@@ -44,23 +44,28 @@ const std::vector<Layout> layouts_of_groups{
     {zero1, {1, 2, 1, 2, 4}}, {zero3, {1, 2, 1, 2, 4}},
 };
 
+// Adapters beside a frozen model, and the form in which its matrices lie.
+struct Trained {
+    std::optional<model::LoraConfig> adapters{};
+    shard::Codec frozen_form = shard::Codec::compute;
+};
 const model::LoraConfig of_experts{
     .r = 4,
-    .target_parameters = {"experts.gate_up_proj", "experts.down_proj"},
-    .has_no_modules = true};
+    .target_modules = {"q_proj"},
+    .target_parameters = {"experts.gate_up_proj", "experts.down_proj"}};
 
 // Some gradients of queries are about 1e-8: with AdamW's usual epsilon, rounding would decide
 // their direction.
-// `adapters` of experts: the rest of the model is frozen then.
 test::LayoutRun run_of(const Model& model, const Layout& layout, int64_t accumulation,
-                       int64_t num_steps, const std::optional<model::LoraConfig>& adapters = {}) {
+                       int64_t num_steps, const Trained& trained = {}) {
     return {.model = model.folder(),
             .cuts = layout.cuts,
             .shape = layout.shape,
             .accumulation = accumulation,
             .rows_per_device = num_rows / 2 / accumulation / layout.shape.data(),
             .num_steps = num_steps,
-            .adapters = adapters,
+            .adapters = trained.adapters,
+            .frozen_form = trained.frozen_form,
             .chunks = in_pieces,
             .adam_epsilon = 1e-6};
 }
@@ -75,19 +80,18 @@ void expect_routed_alike(const test::Outcome& outcome, const test::Outcome& refe
 }
 
 void check_layouts(const std::vector<Layout>& tried, Routing routing, int64_t num_steps,
-                   const char* config_json = qwen3_moe,
-                   const std::optional<model::LoraConfig>& adapters = {}) {
+                   const char* config_json = qwen3_moe, const Trained& trained = {}) {
     const Model model(routing, config_json);
     const comm::Group alone(MPI_COMM_SELF);
     const data::Rows rows = test::make_rows(test::RowKind::packed, num_rows, 60);
     for (const int64_t accumulation : {1, 2}) {
         const test::Outcome reference = test::train(
-            alone, run_of(model, {{}, {1, 1, 1, 1}}, accumulation, num_steps, adapters), rows);
+            alone, run_of(model, {{}, {1, 1, 1, 1}}, accumulation, num_steps, trained), rows);
         for (const Layout& layout : tried) {
             if (layout.shape.world() != test::world().size()) continue;
             BOOST_TEST_INFO_SCOPE(to_text(layout.shape)
                                   << ", experts " << layout.shape.sections << ", " << accumulation);
-            test::LayoutRun run = run_of(model, layout, accumulation, num_steps, adapters);
+            test::LayoutRun run = run_of(model, layout, accumulation, num_steps, trained);
             if (accumulation == 2) run.policies = config::ActivationPolicy::all;
             const test::Outcome outcome = test::train(test::world(), run, rows);
             if (!test::world().is_root()) continue;
@@ -121,7 +125,16 @@ BOOST_AUTO_TEST_CASE(every_kind_of_experts_gives_the_numbers_of_one_rank) {
 BOOST_AUTO_TEST_CASE(adapters_of_experts_that_ranks_share_give_the_numbers_of_one_rank) {
     for (const char* const config_json : {qwen3_moe, gpt_oss}) {
         BOOST_TEST_INFO_SCOPE(config_json);
-        check_layouts(layouts_of_groups, Routing::spread, 3, config_json, of_experts);
+        check_layouts(layouts_of_groups, Routing::spread, 3, config_json, {of_experts});
+    }
+}
+
+BOOST_AUTO_TEST_CASE(experts_in_four_bits_give_the_numbers_of_one_rank) {
+    std::vector<Layout> all = layouts_of_groups;
+    all.insert(all.end(), layouts.begin(), layouts.end());
+    for (const char* const config_json : {qwen3_moe, gpt_oss}) {
+        BOOST_TEST_INFO_SCOPE(config_json);
+        check_layouts(all, Routing::spread, 2, config_json, {of_experts, shard::Codec::nested_nf4});
     }
 }
 
@@ -191,32 +204,45 @@ BOOST_AUTO_TEST_CASE(a_rank_takes_part_in_chunks_that_it_has_no_tokens_for) {
     }
 }
 
+namespace {
+
+void check_leak(const Model& folder, const Layout& layout, const Trained& trained) {
+    const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 60);
+    test::TestModel model(test::world(), folder.folder(),
+                          {.shape = layout.shape,
+                           .cuts = layout.cuts,
+                           .adapters = trained.adapters,
+                           .frozen_form = trained.frozen_form,
+                           .chunks = in_pieces});
+    const int64_t first = 4 / layout.shape.data() * model.mesh.data_rank();
+    data::FlatBatch batch = data::flatten(rows, std::vector<int64_t>{first % 4});
+    const at::Tensor before = model.logits(batch);
+    const auto second = static_cast<size_t>(batch.document_starts[1]);
+    if (model.mesh.data_rank() == 0)
+        batch.tokens[second - 3] = (batch.tokens[second - 3] + 1) % 512;
+    const at::Tensor after = model.logits(batch);
+    const auto changed = static_cast<int64_t>(second) - 3;
+    const bool is_here = model.mesh.data_rank() == 0;
+    BOOST_TEST(after.narrow(0, 0, changed).equal(before.narrow(0, 0, changed)));
+    BOOST_TEST(after[changed].equal(before[changed]) == !is_here);
+    const int64_t begin = is_here ? changed + 3 : 0;
+    const int64_t rest = after.size(0) - begin;
+    BOOST_TEST(after.narrow(0, begin, rest).equal(before.narrow(0, begin, rest)));
+}
+
+}  // namespace
+
 // A changed token moves no logit of another document by a bit, though their rows meet in the
 // products of the experts.
 BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
     const Model folder(Routing::spread);
-    const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 60);
     std::vector<Layout> all = layouts;
     all.insert(all.end(), layouts_of_groups.begin(), layouts_of_groups.end());
     for (const Layout& layout : all) {
         if (layout.shape.world() != test::world().size()) continue;
         BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.sections);
-        test::TestModel model(test::world(), folder.folder(),
-                              {.shape = layout.shape, .cuts = layout.cuts, .chunks = in_pieces});
-        const int64_t first = 4 / layout.shape.data() * model.mesh.data_rank();
-        data::FlatBatch batch = data::flatten(rows, std::vector<int64_t>{first % 4});
-        const at::Tensor before = model.logits(batch);
-        const auto second = static_cast<size_t>(batch.document_starts[1]);
-        if (model.mesh.data_rank() == 0)
-            batch.tokens[second - 3] = (batch.tokens[second - 3] + 1) % 512;
-        const at::Tensor after = model.logits(batch);
-        const auto changed = static_cast<int64_t>(second) - 3;
-        const bool is_here = model.mesh.data_rank() == 0;
-        BOOST_TEST(after.narrow(0, 0, changed).equal(before.narrow(0, 0, changed)));
-        BOOST_TEST(after[changed].equal(before[changed]) == !is_here);
-        const int64_t begin = is_here ? changed + 3 : 0;
-        const int64_t rest = after.size(0) - begin;
-        BOOST_TEST(after.narrow(0, begin, rest).equal(before.narrow(0, begin, rest)));
+        check_leak(folder, layout, {});
+        check_leak(folder, layout, {of_experts, shard::Codec::nested_nf4});
     }
 }
 

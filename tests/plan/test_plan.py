@@ -48,6 +48,28 @@ class Plan(PlanTest):
         self.assertLess(plan["memory_bytes"]["weights"], formula)
         self.assertGreater(plan["memory_bytes"]["weights"], 0.9 * formula)
 
+    def test_experts_in_four_bits_fit_one_device(self):
+        """gpt-oss-20b in 13 GB and Qwen3-30B-A3B in 24 GB, all weights whole on one H100."""
+        gpt_oss = {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880,
+                   "num_hidden_layers": 24, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 201088,
+                   "num_local_experts": 32, "num_experts_per_tok": 4, "sliding_window": 128, "max_position_embeddings": 131072,
+                   "tie_word_embeddings": False, "rope_parameters": {"rope_type": "default", "rope_theta": 150000.0}}
+        qwen3 = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
+                 "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
+                 "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": True,
+                 "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
+                 "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
+        for name, config, most in (("gpt-oss-20b", gpt_oss, 13e9), ("Qwen3-30B-A3B", qwen3, 24e9)):
+            folder = os.path.join(self.folder.name, name)
+            os.mkdir(folder)
+            with open(os.path.join(folder, "config.json"), "w") as file:
+                json.dump(config, file)
+            plan = self.planned(["--model_name_or_path", folder, "--use_peft", "--lora_r", "8", "--lora_dropout", "0",
+                                 "--lora_target_modules", "q_proj,k_proj,v_proj,o_proj", "--load_in_4bit", "--use_bnb_nested_quant",
+                                 "--max_length", "512", "--gpu", "h100-80", "--per_device_train_batch_size", "1",
+                                 "--activation_policy", "input", "--profile", "single_gpu"], "--world", "1")
+            self.assertLess(plan["peak_bytes"], most, name)
+
     def test_a_ring_sends_the_keys_of_a_window_alone(self):
         sent = {}
         for window in (None, 1024):

@@ -267,6 +267,45 @@ BOOST_AUTO_TEST_CASE(parts_in_four_bits_hold_whole_blocks) {
     }
 }
 
+// Of experts each matrix has blocks of its own, in slices, in sections and all together: a stack of
+// them, and single ones.
+BOOST_AUTO_TEST_CASE(experts_in_four_bits_lie_matrix_by_matrix) {
+    UnitLayout layout("block");
+    const ParameterId stack = layout.add({.tensors = {{"stack", {4, 10, 7}}}, .is_divided = true});
+    const ParameterId single =
+        layout.add({.tensors = {{"0", {3, 30}}, {"1", {3, 30}}, {"2", {3, 30}}, {"3", {3, 30}}},
+                    .is_divided = true});
+    layout.add({.tensors = {{"router", {4, 30}}}, .is_never_quantised = true});
+    layout.freeze({"stack", "0", "1", "2", "3", "router"});
+    layout.set_codec(Codec::nested_nf4);
+    for (const auto& [parts, sections, slices] :
+         {std::tuple{3, 1, 1}, {2, 1, 4}, {4, 2, 1}, {4, 4, 1}}) {
+        const std::vector<FlatUnit> units = layout.finish(parts, 0, sections, slices);
+        BOOST_TEST(units.size() == static_cast<size_t>(1 + slices));
+        BOOST_TEST(units[0].nf4() == nullptr);
+        std::map<std::string, int64_t> next;
+        for (size_t u = 1; u < units.size(); ++u) {
+            const FlatUnit& unit = units[u];
+            const int64_t experts = 4 / sections / slices;
+            BOOST_TEST(unit.nf4()->num_blocks() == experts * (2 + 2));
+            BOOST_TEST(unit.size() % (parts * 32) == 0);
+            for (int64_t part = 0; part < parts; ++part)
+                for (const TensorPiece& piece : unit.pieces(part_of(unit.size(), part, parts))) {
+                    BOOST_TEST(piece.in_range % 64 == 0);
+                    BOOST_TEST(piece.first == next[piece.tensor->spec.name]);
+                    next[piece.tensor->spec.name] += piece.size;
+                }
+            const at::Tensor flat = at::zeros({unit.section_size()}, at::TensorOptions(at::kByte));
+            BOOST_TEST(unit.view(flat, stack, at::kFloat).sizes() ==
+                       at::IntArrayRef({experts, 10, 7}));
+            BOOST_TEST(unit.view(flat, single, at::kBFloat16, {0, experts}).sizes() ==
+                       at::IntArrayRef({3, 30}));
+        }
+        BOOST_TEST(next.at("stack") == 4 * 70);
+        for (const char* name : {"0", "1", "2", "3"}) BOOST_TEST(next.at(name) == 90);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(parts_that_do_not_divide_still_cover_everything) {
     int64_t end = 0;
     for (int64_t part = 0; part < 7; ++part) {

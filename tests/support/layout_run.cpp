@@ -28,6 +28,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .recorder = nullptr,
                      .freeze = layout.freeze,
                      .adapters = layout.adapters,
+                     .frozen_form = layout.frozen_form,
                      .chunks = layout.chunks,
                      .fp8 = layout.fp8,
                      .delayed_scaling = layout.delayed_scaling});

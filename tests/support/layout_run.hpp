@@ -32,6 +32,7 @@ struct LayoutRun {
     int64_t num_steps = 10;
     std::string freeze{};  // as the setting
     std::optional<model::LoraConfig> adapters{};
+    shard::Codec frozen_form = shard::Codec::compute;
     std::optional<model::Chunks> chunks{};
     std::optional<model::Fp8Options> fp8{};
     std::optional<model::DelayedScaling::Options> delayed_scaling{};

@@ -25,6 +25,10 @@ OTHERS = [{"model_type": "glm4_moe", "vocab_size": 512, "hidden_size": 64, "inte
           {"model_type": "granitemoe", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 2,
            "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2,
            "max_position_embeddings": 256, "initializer_range": 0.1}]
+GPT_OSS = {"model_type": "gpt_oss", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 2,
+           "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 2,
+           "sliding_window": 16, "router_aux_loss_coef": 0.05, "initializer_range": 0.1,
+           "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 STEPS = 6
 FLAGS = ["--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--learning_rate", "0.002",
          "--max_length", "48", "--max_steps", str(STEPS), "--logging_steps", "1", "--save_steps", "2", "--full_determinism",
@@ -142,6 +146,38 @@ class ExpertParallel(TrainerTest):
                 self.expect(self.train(output, *flags, *layout, ranks=ranks), 0, "checkpoint-2")
                 self.expect_numbers_of_one_rank(output, alone)
                 self.expect_close_adapters(output, alone)
+
+    def test_experts_in_four_bits(self):
+        """A killed run goes on with another number of ranks that share experts; the merged model computes as the run."""
+        flags = ("--use_peft", "--lora_r", "4", "--lora_dropout", "0", "--learning_rate", "0.01", "--load_in_4bit", "--use_bnb_nested_quant",
+                 "--lora_target_modules", "q_proj", "--lora_target_parameters", "mlp.experts.gate_up_proj,mlp.experts.down_proj")
+        still = ("--max_steps", "1", "--learning_rate", "0", "--per_device_train_batch_size", "4")
+        for config in (CONFIG, GPT_OSS):
+            kind = config["model_type"] + "-four"
+            model = ("--model_name_or_path", self.make_model(config, kind))
+            alone, killed, merged, merged_by_3, same, unrounded, whole = (
+                os.path.join(self.folder.name, f"{kind}-{name}")
+                for name in ("alone", "killed", "merged", "merged-by-3", "same", "unrounded", "whole"))
+            with self.subTest(kind):
+                self.expect(self.train(alone, *model, *flags, "--per_device_train_batch_size", "4"), 0)
+                result = self.train(killed, *model, *flags, "--profile", "zero3", "--ep_size", "4", "--per_device_train_batch_size", "1",
+                                    ranks=4, RINGSHARD_FAULT="save:copy:2:kill")
+                self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+                self.expect(self.train(killed, *model, *flags, "--profile", "zero3", "--cp_size", "2", "--ep_size", "2",
+                                       "--per_device_train_batch_size", "4", ranks=2), 0, "checkpoint-2")
+                self.expect_numbers_of_one_rank(killed, alone)
+                self.expect_close_adapters(killed, alone)
+                for folder, ranks in ((merged, None), (merged_by_3, 3)):
+                    self.expect(run("export", os.path.join(killed, f"checkpoint-{STEPS}"), "--merge", "true", "--output_dir", folder,
+                                    ranks=ranks), 0)
+                self.expect_equal_weights(merged, merged_by_3)
+                adapter = ("--adapter_name_or_path", killed)
+                self.expect(self.train(same, *model, *adapter, "--load_in_4bit", "--use_bnb_nested_quant", *still), 0)
+                self.expect(self.train(unrounded, *model, *adapter, *still), 0)
+                self.expect(self.train(whole, "--model_name_or_path", merged, *still), 0)
+                rounded, other, of_merged = (read_steps(output)[0]["loss"] for output in (same, unrounded, whole))
+                self.assertAlmostEqual(rounded, of_merged, delta=1e-4)
+                self.assertGreater(abs(rounded - other), 1e-3)
 
     def expect_close_adapters(self, ours, theirs):
         ours, theirs = (load_file(os.path.join(folder, "adapter_model.safetensors")) for folder in (ours, theirs))

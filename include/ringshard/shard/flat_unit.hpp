@@ -48,21 +48,22 @@ struct ParameterGroup {
     std::vector<TensorSpec> tensors;
     InitialValues initial = InitialValues::normal;
     Placement placement{};
-    bool is_made_by_run = false;  // the files of a model do not hold it
-    // If it is not given: matrices decay, vectors do not. Matrices without decay never lie in four
-    // bits.
-    std::optional<UpdateKind> update{};
+    bool is_made_by_run = false;         // the files of a model do not hold it
+    std::optional<UpdateKind> update{};  // if it is not given: matrices decay, vectors do not
     // The rule that changes its update, from 1; 0: none.
     size_t rule = 0;
     // Equally many tensors for each section or slice, in their order; or one tensor whose first
     // dimension is divided into them.
     bool is_divided = false;
+    bool is_never_quantised = false;  // it keeps its codec where the matrices of blocks change it
     size_t variant = 0;  // which of the variants that train together; 0 of all other parameters
     Stand stand = Stand::inner;
     // The first operation of a backward pass overwrites its gradient, and the others add to it.
     bool is_overwritten = false;
 
     UpdateKind update_kind() const;
+    // Whether it holds weights of products, or stacks of them, that the files of a model hold.
+    bool is_quantisable() const;
 };
 
 // The optimizer of a group, and the grain that its states ask for.
@@ -101,7 +102,8 @@ struct TensorPiece {
 // with the same places their gradients and moments: by the kind and the rule of their update,
 // every group aligned to the grain, the whole filled up so that it can be divided into equal parts.
 // Variants that train together lie one after the other, each as it would lie in a unit of its own.
-// A unit in four bits is a buffer of bytes (Nf4Layout), and each part of it begins with a block.
+// A unit in four bits is a buffer of bytes (Nf4Layout), or several of them, one for each section;
+// each part of it begins with a block. A stack of matrices lies there matrix by matrix.
 //
 // A unit with sections holds the same part of every divided tensor in each of them, in the same
 // places; a rank gathers its section alone. Or the divided tensors of a module are several units,
@@ -130,7 +132,8 @@ public:
     const std::string& name() const { return name_; }
     const Placement& placement() const { return placement_; }
     bool is_trained() const { return placement_.is_trained; }
-    // The places of a unit in four bits; null of other units.
+    // The places of a unit in four bits, or of each of its sections; null of other units. The
+    // pieces of a section are its matrices, in their order.
     const Nf4Layout* nf4() const { return nf4_ ? &*nf4_ : nullptr; }
     size_t module() const { return module_; }
     // Whether it is gathered together with another unit.
@@ -159,8 +162,12 @@ public:
     bool holds(ParameterId id) const { return !groups_.at(id.group).shape.empty(); }
     // Returns a group that this unit holds as one tensor: a view of the flat buffer, or of a
     // section. Of a unit in four bits, a new tensor of this type, with the weights that the codes
-    // stand for.
-    at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const;
+    // stand for. `slice`: one of equal slices of its first dimension, in whole matrices.
+    at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type,
+                    const Slice& slice) const;
+    at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const {
+        return view(flat, id, type, {});
+    }
 
     // Returns, for each group, whether the first operation overwrites its gradient; and the ranges
     // of the buffer without such a group.
@@ -171,10 +178,10 @@ private:
     struct PlacedGroup {
         int64_t offset = 0;
         std::vector<int64_t> shape{};  // empty: of another kind
-        size_t first_tensor = 0;
-        size_t num_tensors = 0;
+        size_t first_part = 0;         // of this group in a section
+        size_t num_parts = 0;
     };
-    // A tensor in the buffer, or the part of it that lies in one section.
+    // A tensor in the buffer, the part of it that lies in one section, or a matrix in four bits.
     struct PlacedPart {
         size_t tensor;
         int64_t first;  // element of the tensor
@@ -191,14 +198,18 @@ private:
     struct Part {
         int64_t number;
         int64_t count;
-        bool is_first;
+        int64_t begin;      // in the buffer
+        size_t first_part;  // of the placed ones
+        bool is_first() const { return begin == 0; }
     };
-    void place_parts(const std::vector<ParameterGroup>& groups, const Part& part);
-    void place_part(size_t g, const ParameterGroup& group, const Part& part, int64_t begin);
+    void place_parts(const std::vector<ParameterGroup>& groups, int64_t number, int64_t count);
+    void place_part(size_t g, const ParameterGroup& group, const Part& part);
     void add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t variant);
+    void add_parts(size_t tensor, int64_t first, int64_t size);
     void update_alike(UpdateKind kind, size_t rule);
     void place_in_four_bits(int64_t num_parts);  // what is placed, if it lies so
-    at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type) const;
+    at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type,
+                     const Slice& slice) const;
 
     std::string name_;
     Placement placement_;
@@ -227,7 +238,7 @@ public:
     bool is_trained(ParameterId id) const { return groups_.at(id.group).placement.is_trained; }
     // Freezes these tensors. Those of a group must be frozen together.
     void freeze(const std::set<std::string>& names);
-    // Gives this codec to the frozen matrices of the model.
+    // Gives this codec to the frozen groups that are quantisable.
     void set_codec(Codec codec);
     void choose_updates(const ChooseUpdate& choose);  // of the trained groups
     // Gives the groups of these tensors their rules. Tensors of a group have the same rule.
@@ -263,6 +274,9 @@ public:
 
     // A gradient to which nothing was added is set to 0 first.
     at::Tensor operator[](ParameterId id) const;
+    // One of equal slices of weights, as FlatUnit::view() has it.
+    at::Tensor slice(ParameterId id, const FlatUnit::Slice& slice) const;
+    bool is_in_four_bits(ParameterId id) const;
     // As above, for a product that overwrites the buffer if `begins` is true.
     struct Sum {
         at::Tensor numbers;

@@ -14,8 +14,8 @@
 // What the ranks hold in parts, put together: for models so small that each rank has room for all.
 namespace ringshard::train {
 
-// Whole tensors by their names, in fp32 on the host, of the weights, or of the gradients of those
-// that are trained. Collective over the zero group.
+// Whole tensors by their names, in fp32 on the host, of the weights but those in four bits, or of
+// the gradients of those that are trained. Collective over the zero group.
 std::map<std::string, at::Tensor> whole_weights(const shard::Zero& zero, const mesh::Mesh& mesh);
 std::map<std::string, at::Tensor> whole_gradients(const shard::Zero& zero, const mesh::Mesh& mesh);
 

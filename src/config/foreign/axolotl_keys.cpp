@@ -161,7 +161,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"bnb_config_kwargs.bnb_4bit_quant_type", read},
     {"bnb_config_kwargs.bnb_4bit_compute_dtype", idle, "mixed_precision is the type of products"},
     {"bnb_config_kwargs.bnb_4bit_quant_storage", idle, "codes are held as bytes"},
-    {"quantize_moe_experts", read},
+    {"quantize_moe_experts", idle, "load_in_4bit holds experts in four bits too"},
     {"gptq*", refused, "a base in GPTQ is not read; take the model before it was quantised"},
     {"unfrozen_parameters", read},
     {"relora*", refused, "adapters are trained once, from the start to the end of a run"},

@@ -88,16 +88,10 @@ void read_axolotl_adapter(ForeignImport& import) {
         return import.refuse("adapter", "adapters are lora and qlora");
     import.set("adapter", "use_peft", std::string("true"));
     const bool is_quantised = adapter == "qlora" || import.is_on("load_in_4bit");
-    const bool has_experts = import.is_on("quantize_moe_experts");
-    read_four_bits(import, is_quantised && !has_experts);
-    if (is_quantised && has_experts) {
-        import.note("quantize_moe_experts",
-                    "a base with experts is not held in four bits: it is in bf16, which takes 2 "
-                    "bytes a weight instead of half a byte, and is not rounded");
-    } else if (is_quantised) {
+    read_four_bits(import, is_quantised);
+    if (is_quantised)
         import.set(adapter == "qlora" ? "adapter" : "load_in_4bit", "load_in_4bit",
                    std::string("true"));
-    }
     import.set_default("lora_dropout", "0");
     for (const char* key :
          {"lora_r", "lora_alpha", "lora_dropout", "lora_target_parameters", "lora_modules_to_save"})

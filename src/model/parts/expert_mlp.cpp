@@ -1,6 +1,9 @@
 #include "expert_mlp.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
+
+#include <numeric>
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/activation.hpp"
@@ -41,6 +44,15 @@ std::optional<ExpertAdapter> adapter_of(shard::UnitLayout& unit, const BlockSpec
                          block.experts()->count, shape);
 }
 
+// In how many equal slices experts in four bits become numbers.
+int64_t slices_to_dequantise(int64_t experts, int64_t weights_of_one, int64_t most_weights) {
+    int64_t slices = 1;
+    while (slices < experts &&
+           (experts % slices != 0 || experts / slices * weights_of_one > most_weights))
+        ++slices;
+    return slices;
+}
+
 // Returns the matrices as the files have them: [count, out, in], or [count, in, out]. `rows`: of
 // the matrix of one expert.
 at::Tensor by_expert(const at::Tensor& matrices, int64_t rows) {
@@ -67,7 +79,7 @@ at::Tensor of_these(const ExpertMlp::Rows& rows, const at::Tensor& of_all) {
 }
 
 ExpertAdapter::Rows adapted(const ExpertMlp::Rows& rows) {
-    return {rows.gemms, rows.weights, rows.counts, rows.first};
+    return {rows.context.gemms, rows.weights, rows.counts, rows.first};
 }
 
 }  // namespace
@@ -75,32 +87,74 @@ ExpertAdapter::Rows adapted(const ExpertMlp::Rows& rows) {
 ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const ExpertsSpec& spec)
     : spec_(spec),
       width_(block.width),
-      gate_up_(unit.add(tensors_of(spec_, {spec_.gate, spec_.up}, {spec_.intermediate, width_}))),
-      down_(unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate}))),
+      gate_up_{unit.add(tensors_of(spec_, {spec_.gate, spec_.up}, {spec_.intermediate, width_})),
+               2 * spec_.intermediate, width_},
+      down_{unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate})), width_,
+            spec_.intermediate},
       gate_up_bias_(bias_of(unit, spec_, spec_.up, 2 * spec_.intermediate)),
       down_bias_(bias_of(unit, spec_, spec_.down, width_)),
       gate_up_adapter_(adapter_of(unit, block, experts_gate_up, {2 * spec_.intermediate, width_})),
       down_adapter_(adapter_of(unit, block, experts_down, {width_, spec_.intermediate})) {}
 
-at::Tensor ExpertMlp::gate_up_of(const shard::UnitTensors& weights) const {
-    const at::Tensor matrices = by_expert(weights[gate_up_], 2 * spec_.intermediate);
-    return spec_.tensors == ExpertTensors::turned ? matrices.transpose(1, 2) : matrices;
+at::Tensor ExpertMlp::weights_of(const shard::UnitTensors& weights, const Matrices& matrices,
+                                 const shard::FlatUnit::Slice& slice) const {
+    const at::Tensor of_slice = by_expert(weights.slice(matrices.id, slice), matrices.out);
+    return spec_.tensors == ExpertTensors::turned ? of_slice.transpose(1, 2) : of_slice;
 }
 
-at::Tensor ExpertMlp::down_of(const shard::UnitTensors& weights) const {
-    const at::Tensor matrices = by_expert(weights[down_], width_);
-    return spec_.tensors == ExpertTensors::turned ? matrices.transpose(1, 2) : matrices;
+template <class Multiply>
+at::Tensor ExpertMlp::by_slices(const Rows& rows, const Matrices& matrices, const at::Tensor& x,
+                                int64_t columns, Multiply multiply) const {
+    const int64_t experts = std::ssize(rows.counts);
+    const int64_t slices = rows.weights.is_in_four_bits(matrices.id)
+                               ? slices_to_dequantise(experts, matrices.out * matrices.in,
+                                                      rows.context.most_dequantised)
+                               : 1;
+    if (slices == 1) return multiply(x, weights_of(rows.weights, matrices, {}), rows.counts);
+    const at::Tensor y = at::empty({x.size(0), columns}, x.options());
+    auto first = rows.counts.begin();
+    int64_t begin = 0;
+    for (int64_t slice = 0; slice < slices; ++slice, first += experts / slices) {
+        const std::vector<int64_t> counts(first, first + experts / slices);
+        const int64_t count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+        if (count == 0) continue;
+        y.narrow(0, begin, count)
+            .copy_(multiply(x.narrow(0, begin, count),
+                            weights_of(rows.weights, matrices, {slice, slices}), counts));
+        begin += count;
+    }
+    return y;
 }
 
-void ExpertMlp::add_gradient(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
-                             shard::ParameterId matrices, const at::Tensor& dy, const at::Tensor& x,
-                             const std::vector<int64_t>& counts) const {
-    const auto [numbers, begins] = gradients.sum(matrices);
-    const at::Tensor sums = by_expert(numbers, dy.size(1));
+at::Tensor ExpertMlp::forward(const Rows& rows, const Matrices& matrices,
+                              const at::Tensor& x) const {
+    return by_slices(rows, matrices, x, matrices.out,
+                     [&](const at::Tensor& of_slice, const at::Tensor& weights,
+                         const std::vector<int64_t>& counts) {
+                         return ops::grouped_linear(rows.context.gemms, of_slice, weights, counts);
+                     });
+}
+
+at::Tensor ExpertMlp::backward_input(const Rows& rows, const Matrices& matrices,
+                                     const at::Tensor& dy) const {
+    return by_slices(rows, matrices, dy, matrices.in,
+                     [&](const at::Tensor& of_slice, const at::Tensor& weights,
+                         const std::vector<int64_t>& counts) {
+                         return ops::grouped_linear_backward_input(rows.context.gemms, of_slice,
+                                                                   weights, counts);
+                     });
+}
+
+void ExpertMlp::add_gradient(const Rows& rows, const shard::UnitTensors& gradients,
+                             const Matrices& matrices, const at::Tensor& dy,
+                             const at::Tensor& x) const {
+    const ops::Gemms& gemms = rows.context.gemms;
+    const auto [numbers, begins] = gradients.sum(matrices.id);
+    const at::Tensor sums = by_expert(numbers, matrices.out);
     if (spec_.tensors == ExpertTensors::turned)
-        ops::add_grouped_weight_gradient(gemms, sums, x, dy, counts, begins);
+        ops::add_grouped_weight_gradient(gemms, sums, x, dy, rows.counts, begins);
     else
-        ops::add_grouped_weight_gradient(gemms, sums, dy, x, counts, begins);
+        ops::add_grouped_weight_gradient(gemms, sums, dy, x, rows.counts, begins);
 }
 
 at::Tensor ExpertMlp::activated(const at::Tensor& gate_up) const {
@@ -118,20 +172,20 @@ void ExpertMlp::activated_backward(const at::Tensor& d_product, const at::Tensor
 }
 
 at::Tensor ExpertMlp::inner(const Rows& rows, const at::Tensor& x) const {
-    const auto& [gemms, weights, counts, first] = rows;
-    at::Tensor gate_up = ops::grouped_linear(gemms, x, gate_up_of(weights), counts);
+    at::Tensor gate_up = forward(rows, gate_up_, x);
     if (gate_up_bias_)
-        ops::add_group_biases(gate_up, of_these(rows, weights[*gate_up_bias_]), {}, counts);
+        ops::add_group_biases(gate_up, of_these(rows, rows.weights[*gate_up_bias_]), {},
+                              rows.counts);
     if (gate_up_adapter_) gate_up_adapter_->forward(adapted(rows), x, gate_up);
     return gate_up;
 }
 
 at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
                              const at::Tensor& factors) const {
-    const auto& [gemms, weights, counts, first] = rows;
     const at::Tensor product = activated(gate_up).mul_(factors);
-    at::Tensor y = ops::grouped_linear(gemms, product, down_of(weights), counts);
-    if (down_bias_) ops::add_group_biases(y, of_these(rows, weights[*down_bias_]), factors, counts);
+    at::Tensor y = forward(rows, down_, product);
+    if (down_bias_)
+        ops::add_group_biases(y, of_these(rows, rows.weights[*down_bias_]), factors, rows.counts);
     if (down_adapter_) down_adapter_->forward(adapted(rows), product, y);
     return y;
 }
@@ -141,32 +195,29 @@ at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
 at::Tensor ExpertMlp::backward_output(const Rows& rows, const shard::UnitTensors& gradients,
                                       const at::Tensor& dy, const at::Tensor& factors,
                                       const at::Tensor& gate_up) const {
-    const auto& [gemms, weights, counts, first] = rows;
-    const at::Tensor d_product =
-        ops::grouped_linear_backward_input(gemms, dy, down_of(weights), counts);
+    const at::Tensor d_product = backward_input(rows, down_, dy);
     at::Tensor d_inner;  // of the adapter
     if (down_adapter_) d_inner = down_adapter_->backward_input(adapted(rows), dy, d_product);
     at::Tensor d_factors = sums_of_rows(activated(gate_up).mul_(d_product));
     if (down_bias_) {
         const at::Tensor of_bias = at::zeros_like(dy);
-        ops::add_group_biases(of_bias, of_these(rows, weights[*down_bias_]), {}, counts);
+        ops::add_group_biases(of_bias, of_these(rows, rows.weights[*down_bias_]), {}, rows.counts);
         d_factors.add_(of_bias.mul_(dy).sum(1, false, at::kFloat));
-        ops::add_group_bias_gradient(of_these(rows, gradients[*down_bias_]), dy, factors, counts);
+        ops::add_group_bias_gradient(of_these(rows, gradients[*down_bias_]), dy, factors,
+                                     rows.counts);
     }
     d_product.mul_(factors);
     activated_backward(d_product, gate_up);
     const at::Tensor& product = d_product;  // written over
     product.mul_(factors);
-    add_gradient(gemms, gradients, down_, dy, product, counts);
+    add_gradient(rows, gradients, down_, dy, product);
     if (down_adapter_) down_adapter_->add_gradients(adapted(rows), gradients, dy, d_inner, product);
     return d_factors;
 }
 
 ExpertMlp::InputGradient ExpertMlp::backward_inner(const Rows& rows,
                                                    const at::Tensor& d_gate_up) const {
-    const auto& [gemms, weights, counts, first] = rows;
-    InputGradient made{
-        ops::grouped_linear_backward_input(gemms, d_gate_up, gate_up_of(weights), counts)};
+    InputGradient made{backward_input(rows, gate_up_, d_gate_up)};
     if (gate_up_adapter_)
         made.d_inner = gate_up_adapter_->backward_input(adapted(rows), d_gate_up, made.dx);
     return made;
@@ -175,11 +226,10 @@ ExpertMlp::InputGradient ExpertMlp::backward_inner(const Rows& rows,
 void ExpertMlp::add_inner_gradients(const Rows& rows, const shard::UnitTensors& gradients,
                                     const at::Tensor& d_gate_up, const at::Tensor& d_inner,
                                     const at::Tensor& x) const {
-    const auto& [gemms, weights, counts, first] = rows;
-    add_gradient(gemms, gradients, gate_up_, d_gate_up, x, counts);
+    add_gradient(rows, gradients, gate_up_, d_gate_up, x);
     if (gate_up_bias_)
         ops::add_group_bias_gradient(of_these(rows, gradients[*gate_up_bias_]), d_gate_up, {},
-                                     counts);
+                                     rows.counts);
     if (gate_up_adapter_)
         gate_up_adapter_->add_gradients(adapted(rows), gradients, d_gate_up, d_inner, x);
 }
@@ -201,8 +251,8 @@ void ExpertMlp::add_products(const MadeAgain& again, std::vector<ProductUse>& pr
 
 std::vector<WeightUse> ExpertMlp::weights() const {
     const auto rows = static_cast<double>(spec_.per_token);
-    return {{{2 * spec_.intermediate, width_}, gate_up_, rows},
-            {{width_, spec_.intermediate}, down_, rows}};
+    return {{{gate_up_.out, gate_up_.in}, gate_up_.id, rows},
+            {{down_.out, down_.in}, down_.id, rows}};
 }
 
 }  // namespace ringshard::model

@@ -10,13 +10,14 @@
 namespace ringshard::model {
 
 // Experts on rows that are here, expert by expert: down(activation(gate) * up) times the factor of
-// the row. The weights hold the matrices of those experts that have the rows.
+// the row. The weights hold the matrices of those experts that have the rows. Matrices in four bits
+// become numbers of the compute type a few experts at a time.
 class ExpertMlp {
 public:
     ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const ExpertsSpec& spec);
 
     struct Rows {
-        const ops::Gemms& gemms;
+        const ProjectionContext& context;
         const shard::UnitTensors& weights;
         const std::vector<int64_t>& counts;  // of each of some experts
         int64_t first = 0;                   // of these experts
@@ -45,20 +46,32 @@ public:
     std::vector<WeightUse> weights() const;
 
 private:
-    // [count, out, in].
-    at::Tensor gate_up_of(const shard::UnitTensors& weights) const;
-    at::Tensor down_of(const shard::UnitTensors& weights) const;
+    // The matrices of all experts, [out, in] each.
+    struct Matrices {
+        shard::ParameterId id;
+        int64_t out;
+        int64_t in;
+    };
+    // [count, out, in] of a slice of the experts.
+    at::Tensor weights_of(const shard::UnitTensors& weights, const Matrices& matrices,
+                          const shard::FlatUnit::Slice& slice) const;
+    // The products of the rows with these matrices or, backward, with them transposed.
+    at::Tensor forward(const Rows& rows, const Matrices& matrices, const at::Tensor& x) const;
+    at::Tensor backward_input(const Rows& rows, const Matrices& matrices,
+                              const at::Tensor& dy) const;
+    template <class Multiply>
+    at::Tensor by_slices(const Rows& rows, const Matrices& matrices, const at::Tensor& x,
+                         int64_t columns, Multiply multiply) const;
     // Adds to the gradient of these matrices.
-    void add_gradient(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
-                      shard::ParameterId matrices, const at::Tensor& dy, const at::Tensor& x,
-                      const std::vector<int64_t>& counts) const;
+    void add_gradient(const Rows& rows, const shard::UnitTensors& gradients,
+                      const Matrices& matrices, const at::Tensor& dy, const at::Tensor& x) const;
     at::Tensor activated(const at::Tensor& gate_up) const;
     void activated_backward(const at::Tensor& d_product, const at::Tensor& gate_up) const;
 
     ExpertsSpec spec_;
     int64_t width_;
-    shard::ParameterId gate_up_;
-    shard::ParameterId down_;
+    Matrices gate_up_;
+    Matrices down_;
     std::optional<shard::ParameterId> gate_up_bias_;  // [count, 2i]
     std::optional<shard::ParameterId> down_bias_;     // [count, w]
     std::optional<ExpertAdapter> gate_up_adapter_;

@@ -115,7 +115,8 @@ Experts::Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& b
                      .in = width_,
                      .has_bias = spec_.router_has_bias,
                      .adapters = block.adapters,
-                     .form = form_of_router(spec_)}),
+                     .form = form_of_router(spec_),
+                     .is_never_quantised = true}),
       correction_(correction_of(unit, spec_)),
       experts_(unit, block, spec),
       shared_(shared_of(unit, slots, block, spec)),
@@ -190,7 +191,7 @@ at::Tensor Experts::make_rows(const Pass& pass, const at::Tensor& x) const {
         Arriving here = std::move(arriving);
         if (chunk + 1 < exchange.chunks()) arriving = send(chunk + 1);
         const std::vector<int64_t>& counts = exchange.counts(chunk);
-        const ExpertMlp::Rows rows{context.projections.gemms, weights, counts,
+        const ExpertMlp::Rows rows{context.projections, weights, counts,
                                    first_expert(context, counts)};
         const at::Tensor gate_up = experts_.inner(rows, exchange.receive(chunk, std::move(here.x)));
         if (gate_up_.is_kept(context.policy)) keep(exchange, chunk, gate_up, saved[gate_up_]);
@@ -282,7 +283,7 @@ at::Tensor Experts::x_gradient(const BackwardPass& pass, const at::Tensor& dy,
             return exchange.receive(chunk, travels ? std::move(here.x) : send_x(chunk));
         };
         const std::vector<int64_t>& counts = exchange.counts(chunk);
-        const ExpertMlp::Rows rows{context.projections.gemms, weights, counts,
+        const ExpertMlp::Rows rows{context.projections, weights, counts,
                                    first_expert(context, counts)};
         at::Tensor x_rows;
         at::Tensor gate_up;  // that of its gradient after backward_output()

@@ -115,8 +115,7 @@ void Experts::add_slice(const Pass& pass, const UnitTensors& of_slice, const Sli
         all = at::empty({tokens.rows.tokens.size(0), 2 * spec_.intermediate}, tokens.x.options());
     const SliceRows here = rows_of(tokens.rows, slice);
     if (here.count == 0) return;
-    const ExpertMlp::Rows rows{pass.context.projections.gemms, of_slice, here.counts,
-                               here.first_expert};
+    const ExpertMlp::Rows rows{pass.context.projections, of_slice, here.counts, here.first_expert};
     const at::Tensor of_rows = here.of(tokens.rows.tokens);
     const at::Tensor gate_up = experts_.inner(rows, ops::take_rows(tokens.x, of_rows));
     if (is_kept) here.of(all).copy_(gate_up);
@@ -137,8 +136,7 @@ void Experts::slice_backward(const Pass& pass, const UnitTensors& of_slice,
                              Sliced& tokens) const {
     const SliceRows here = rows_of(tokens.rows, slice);
     if (here.count == 0) return;
-    const ExpertMlp::Rows rows{pass.context.projections.gemms, of_slice, here.counts,
-                               here.first_expert};
+    const ExpertMlp::Rows rows{pass.context.projections, of_slice, here.counts, here.first_expert};
     const at::Tensor of_rows = here.of(tokens.rows.tokens);
     const bool makes_inner = !pass.saved.has(gate_up_);
     at::Tensor x_rows;

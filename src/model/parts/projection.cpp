@@ -22,6 +22,7 @@ shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     shard::ParameterGroup group;
     group.placement.codec = spec.form;
     group.is_overwritten = true;
+    group.is_never_quantised = spec.is_never_quantised;
     for (const ProjectionSpec::Layer& layer : spec.layers)
         group.tensors.push_back({format_text("{}.weight", layer.name), {layer.out, spec.in}});
     return group;

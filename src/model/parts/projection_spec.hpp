@@ -32,6 +32,7 @@ struct ProjectionSpec {
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
     std::vector<JointAdapter> joint{};              // that train together, in place of adapters
     shard::Codec form = shard::Codec::compute;      // of the weights
+    bool is_never_quantised = false;
 };
 
 // The tokens of each of the adapters that train together, which follow one another: those of
@@ -74,7 +75,8 @@ struct ProjectionContext {
     AdapterRows rows{};
     // Of the input or output of one product. LibTorch's and cuBLAS's are not proven from 2^31 on.
     int64_t most_elements = int64_t{1} << 30;
-    std::optional<Fp8Context> fp8{};  // if products with weights are in FP8
+    int64_t most_dequantised = int64_t{1} << 25;  // weights of experts in four bits at a time
+    std::optional<Fp8Context> fp8{};              // if products with weights are in FP8
 
     // Of some of the tokens.
     ProjectionContext of_tokens(int64_t begin, int64_t length) const {
@@ -83,6 +85,7 @@ struct ProjectionContext {
                 norms,
                 rows.of_tokens(begin, length),
                 most_elements,
+                most_dequantised,
                 fp8 ? std::optional(fp8->of_tokens(begin, length)) : std::nullopt};
     }
     ProjectionContext of_weight(shard::ParameterId weight) const {
