@@ -159,7 +159,7 @@ class ExpertParallel(TrainerTest):
                 os.path.join(self.folder.name, f"{kind}-{name}")
                 for name in ("alone", "killed", "merged", "merged-by-3", "same", "unrounded", "whole"))
             with self.subTest(kind):
-                self.expect(self.train(alone, *model, *flags, "--per_device_train_batch_size", "4"), 0)
+                self.expect(self.train(alone, *model, *flags, "--per_device_train_batch_size", "4"), 0, "the experts are in four bits, too")
                 result = self.train(killed, *model, *flags, "--profile", "zero3", "--ep_size", "4", "--per_device_train_batch_size", "1",
                                     ranks=4, RINGSHARD_FAULT="save:copy:2:kill")
                 self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)

@@ -142,6 +142,12 @@ void tell_unknown_fields(const std::filesystem::path& config_json) {
     if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
 }
 
+void tell_experts_in_four_bits(const model::ModelSpec& spec, const config::Config& config) {
+    if (config.quantization.load_in_4bit && spec.num_experts() > 0)
+        std::cerr << "note: load_in_4bit: the experts are in four bits, too; beside it TRL and "
+                     "axolotl on transformers 5 leave them in bf16\n";
+}
+
 comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Placement& placement,
                                          const HubCache& hub, const std::filesystem::path& folder,
                                          AskedAdapters& adapters) {
@@ -159,6 +165,7 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     adapters = std::move(asked).value();
     if (const auto failure = choose_trained(spec.value(), context.settings, adapters))
         return comm::found_by_all(*failure);
+    if (context.world.is_root()) tell_experts_in_four_bits(spec.value(), context.settings.values);
     return std::move(spec).value();
 }
 
