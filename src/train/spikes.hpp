@@ -12,8 +12,8 @@ namespace ringshard::train {
 // steps alone, which all ranks have with the same bits.
 class Spikes {
 public:
-    // Returns why the step is a spike; empty: it is none. Skipped steps are spikes. Then takes the
-    // numbers of the step for the judgement of later ones.
+    // Returns why the step is a spike, or an empty text if it is none. A skipped step is a spike.
+    // Keeps the numbers of the step, by which it judges later ones.
     std::string judge(const StepNumbers& numbers);
 
     static constexpr size_t window = 50;      // steps before

@@ -125,8 +125,8 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
     return std::nullopt;
 }
 
-// Writes verify.json beside the result of the run. What it computes in FP8, or beside weights in
-// four bits, no reader of its files computes: then there is none.
+// Writes verify.json beside the result of the run. A run in FP8, or with weights in four bits,
+// writes none: a reader of its files computes other numbers.
 MaybeFailure TrainingRun::write_references() {
     const auto& [context, job, inputs, choices, curves, begun] = stages_;
     const config::Config& config = context.settings.values;

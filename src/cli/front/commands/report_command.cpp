@@ -56,7 +56,7 @@ Expected<ReportArgs> parse_report_args(const std::vector<std::string>& flags) {
     return args;
 }
 
-// Prepared rows that are gone are told once a run.
+// Warns once for each run whose prepared rows are gone.
 void name_documents(std::vector<report::RunStory>& runs, std::vector<std::string>& warnings) {
     for (report::RunStory& run : runs) {
         std::optional<Failure> first;
