@@ -53,6 +53,16 @@ RINGSHARD_BOTH float rounded_for(const bf16*, float value, uint32_t chance) {
 
 constexpr int64_t weights_per_team = 4096;
 
+// Calls update(i) for each pack of n of the team's weights: i is the number of its first one.
+#pragma nv_exec_check_disable
+template <int n, class Team, class Update>
+RINGSHARD_BOTH void for_packs(const Team& team, int64_t count, Update update) {
+    const int64_t begin = team.number() * weights_per_team;
+    const int64_t left = count - begin;
+    const int64_t mine = left < weights_per_team ? left : weights_per_team;
+    team.each(mine / n, [&](int64_t i) { update(begin + i * n); });
+}
+
 template <class Moment, int n>
 struct AdamWUpdate {
     AdamW work;
@@ -60,35 +70,29 @@ struct AdamWUpdate {
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        const int64_t begin = team.number() * weights_per_team;
-        const int64_t left = work.count - begin;
-        const int64_t mine = left < weights_per_team ? left : weights_per_team;
-        float* const weights = work.weights + begin;
-        const float* const gradients = work.gradient + begin;
-        Moment* const first_moment = static_cast<Moment*>(work.first_moment) + begin;
-        Moment* const second_moment = static_cast<Moment*>(work.second_moment) + begin;
-        bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
-        team.each(mine / n, [&](int64_t i) {
-            Floats<n> w = load<n>(weights + i * n);
-            Floats<n> m = load<n>(first_moment + i * n);
-            Floats<n> v = load<n>(second_moment + i * n);
-            const Floats<n> g = load<n>(gradients + i * n);
+        Moment* const first_moment = static_cast<Moment*>(work.first_moment);
+        Moment* const second_moment = static_cast<Moment*>(work.second_moment);
+        for_packs<n>(team, work.count, [&](int64_t i) {
+            Floats<n> w = load<n>(work.weights + i);
+            Floats<n> m = load<n>(first_moment + i);
+            Floats<n> v = load<n>(second_moment + i);
+            const Floats<n> g = load<n>(work.gradient + i);
             for (int k = 0; k < n; ++k) {
                 const float gradient = g[k] * work.gradient_scale;
                 const float first = m[k] * work.first_keeps + gradient * work.first_takes;
                 const float second =
                     v[k] * work.second_keeps + gradient * gradient * work.second_takes;
                 const uint32_t chance =
-                    mixed(static_cast<uint32_t>(work.first_place + begin + i * n + k), work.step);
+                    mixed(static_cast<uint32_t>(work.first_place + i + k), work.step);
                 m[k] = rounded_for(first_moment, first, chance & 0xffffU);
                 v[k] = rounded_for(second_moment, second, chance >> 16);
                 w[k] = w[k] * work.decay -
                        work.step_size * first / (sqrtf(second) * work.root_scale + work.epsilon);
             }
-            store<n>(weights + i * n, w);
-            store<n>(first_moment + i * n, m);
-            store<n>(second_moment + i * n, v);
-            if (copy != nullptr) store<n>(copy + i * n, w);
+            store<n>(work.weights + i, w);
+            store<n>(first_moment + i, m);
+            store<n>(second_moment + i, v);
+            if (work.copy != nullptr) store<n>(static_cast<bf16*>(work.copy) + i, w);
         });
     }
 };
@@ -100,30 +104,24 @@ struct LionUpdate {
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        const int64_t begin = team.number() * weights_per_team;
-        const int64_t left = work.count - begin;
-        const int64_t mine = left < weights_per_team ? left : weights_per_team;
-        float* const weights = work.weights + begin;
-        const float* const gradients = work.gradient + begin;
-        Moment* const moments = static_cast<Moment*>(work.moment) + begin;
-        bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
-        team.each(mine / n, [&](int64_t i) {
-            Floats<n> w = load<n>(weights + i * n);
-            Floats<n> m = load<n>(moments + i * n);
-            const Floats<n> g = load<n>(gradients + i * n);
+        Moment* const moments = static_cast<Moment*>(work.moment);
+        for_packs<n>(team, work.count, [&](int64_t i) {
+            Floats<n> w = load<n>(work.weights + i);
+            Floats<n> m = load<n>(moments + i);
+            const Floats<n> g = load<n>(work.gradient + i);
             for (int k = 0; k < n; ++k) {
                 const float gradient = g[k] * work.gradient_scale;
                 const float mean = m[k] * work.direction_keeps + gradient * work.direction_takes;
                 const float direction = static_cast<float>(mean > 0) - static_cast<float>(mean < 0);
                 const uint32_t chance =
-                    mixed(static_cast<uint32_t>(work.first_place + begin + i * n + k), work.step);
+                    mixed(static_cast<uint32_t>(work.first_place + i + k), work.step);
                 m[k] = rounded_for(moments, m[k] * work.moment_keeps + gradient * work.moment_takes,
                                    chance & 0xffffU);
                 w[k] = w[k] * work.decay - work.step_size * direction;
             }
-            store<n>(weights + i * n, w);
-            store<n>(moments + i * n, m);
-            if (copy != nullptr) store<n>(copy + i * n, w);
+            store<n>(work.weights + i, w);
+            store<n>(moments + i, m);
+            if (work.copy != nullptr) store<n>(static_cast<bf16*>(work.copy) + i, w);
         });
     }
 };
@@ -135,31 +133,24 @@ struct SgdUpdate {
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        const int64_t begin = team.number() * weights_per_team;
-        const int64_t left = work.count - begin;
-        const int64_t mine = left < weights_per_team ? left : weights_per_team;
-        float* const weights = work.weights + begin;
-        const float* const gradients = work.gradient + begin;
-        Moment* const momenta =
-            work.momentum == nullptr ? nullptr : static_cast<Moment*>(work.momentum) + begin;
-        bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
-        team.each(mine / n, [&](int64_t i) {
-            Floats<n> w = load<n>(weights + i * n);
+        Moment* const momenta = static_cast<Moment*>(work.momentum);
+        for_packs<n>(team, work.count, [&](int64_t i) {
+            Floats<n> w = load<n>(work.weights + i);
             Floats<n> m{};
-            if (momenta != nullptr) m = load<n>(momenta + i * n);
-            const Floats<n> g = load<n>(gradients + i * n);
+            if (momenta != nullptr) m = load<n>(momenta + i);
+            const Floats<n> g = load<n>(work.gradient + i);
             for (int k = 0; k < n; ++k) {
                 const float gradient = g[k] * work.gradient_scale + w[k] * work.decay;
                 const float sum = m[k] * work.momentum_keeps + gradient * work.momentum_takes;
                 const uint32_t chance =
-                    mixed(static_cast<uint32_t>(work.first_place + begin + i * n + k), work.step);
+                    mixed(static_cast<uint32_t>(work.first_place + i + k), work.step);
                 const float step = work.nesterov ? gradient + work.momentum_keeps * sum : sum;
                 m[k] = rounded_for(momenta, sum, chance & 0xffffU);
                 w[k] = w[k] - work.step_size * step;
             }
-            store<n>(weights + i * n, w);
-            if (momenta != nullptr) store<n>(momenta + i * n, m);
-            if (copy != nullptr) store<n>(copy + i * n, w);
+            store<n>(work.weights + i, w);
+            if (momenta != nullptr) store<n>(momenta + i, m);
+            if (work.copy != nullptr) store<n>(static_cast<bf16*>(work.copy) + i, w);
         });
     }
 };
