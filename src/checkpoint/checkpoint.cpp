@@ -248,8 +248,7 @@ std::optional<Failure> check_states(const Checkpoint& checkpoint,
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : trained_tensors(unit))
             for (const optim::StateSpec& state : groups.states_of(unit.placement().updater))
-                shapes[group_of_state(state.name) + tensor.spec.name] =
-                    shape_of_state(tensor.spec.shape, state.weights);
+                shapes[group_of_state(state.name) + tensor.spec.name] = state.shape_of(tensor);
     if (!shapes.empty() && contents_of(checkpoint) == Contents::weights)
         return Failure{ExitCode::bad_data,
                        format_text("{}: was made with save_only_model, and no run can go on from "

@@ -23,22 +23,45 @@ struct Kind {
     const shard::Shelf* shelf;
     const shard::Chunks* chunks;
     shard::FlatStore* shards;
-    int64_t weights = 1;  // of one number
+    const optim::State* state = nullptr;  // null: the weights
 
     ElementType type() const {
         if (shards->type() == at::kByte) return ElementType::u8;
         return shards->type() == at::kBFloat16 ? ElementType::bf16 : ElementType::fp32;
     }
-    // The pieces of a range of weights, in numbers. The ranges of two ranks may meet within the
-    // weights of a number: it belongs to the rank with the last of them.
-    std::vector<shard::TensorPiece> pieces(const shard::FlatUnit& unit,
-                                           const shard::Range& range) const {
-        const shard::Range whole{range.begin / weights * weights, range.end / weights * weights};
-        std::vector<shard::TensorPiece> pieces = unit.pieces(whole);
+    std::vector<int64_t> shape_of(const shard::PlacedTensor& tensor) const {
+        return state == nullptr ? tensor.spec.shape : state->spec.shape_of(tensor);
+    }
+    // The pieces of a chunk, in its numbers: all of them, or those of this rank alone.
+    enum class Part { whole, exclusive };
+    std::vector<shard::TensorPiece> pieces(const shard::Zero& zero, size_t chunk, Part part) const {
+        const bool is_whole = part == Part::whole;
+        const auto& [unit, numbers] = (*chunks)[chunk];
+        if (state != nullptr && state->spec.is_factor())
+            return factor_pieces(zero, unit,
+                                 is_whole ? numbers : state->exclusive_range(zero, unit));
+        const shard::Range range = shelf->chunks[chunk].range;
+        const shard::Range mine = is_whole ? range : intersect(zero.exclusive_range(unit), range);
+        const optim::StateSpec spec = state == nullptr ? optim::StateSpec{} : state->spec;
+        std::vector<shard::TensorPiece> pieces = spec.pieces(zero.units()[unit], mine);
         for (shard::TensorPiece& piece : pieces)
-            piece = {piece.tensor, piece.first / weights, piece.in_range / weights,
-                     piece.size / weights};
+            piece.in_range += mine.begin / spec.weights - range.begin / spec.weights;
         return pieces;
+    }
+
+private:
+    std::vector<shard::TensorPiece> factor_pieces(const shard::Zero& zero, size_t unit,
+                                                  const shard::Range& numbers) const {
+        std::vector<shard::TensorPiece> cut;
+        for (const shard::TensorPiece& piece :
+             state->spec.pieces(zero.units()[unit], zero.section_range(unit))) {
+            const shard::Range mine =
+                intersect({piece.in_range, piece.in_range + piece.size}, numbers);
+            if (mine.size() > 0)
+                cut.push_back({piece.tensor, piece.first + mine.begin - piece.in_range, mine.begin,
+                               mine.size()});
+        }
+        return cut;
     }
 };
 
@@ -49,9 +72,9 @@ std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::Optimizer* opti
             kinds.push_back({weights_group, &shelf, &shelf.chunks, &shelf.exact()});
     if (optimizer == nullptr) return kinds;
     for (const auto& updater : optimizer->updaters())
-        for (const auto& [spec, chunks, numbers] : updater->states())
-            kinds.push_back({group_of_state(spec.name), &updater->shelf(), chunks.get(),
-                             numbers.get(), spec.weights});
+        for (const optim::State& state : updater->states())
+            kinds.push_back({group_of_state(state.spec.name), &updater->shelf(), state.chunks.get(),
+                             state.numbers.get(), &state});
     return kinds;
 }
 
@@ -61,13 +84,6 @@ at::ScalarType scalar_type_of(ElementType type) {
 }
 
 }  // namespace
-
-std::vector<int64_t> shape_of_state(const std::vector<int64_t>& shape, int64_t weights) {
-    if (weights == 1) return shape;
-    int64_t count = 1;
-    for (const int64_t size : shape) count *= size;
-    return {count / weights};
-}
 
 std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit) {
     if (!unit.is_trained()) return {};
@@ -82,9 +98,8 @@ std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Opti
             if (&zero.shelf_of(unit) != kind.shelf) continue;
             for (const shard::PlacedTensor& tensor : zero.units()[unit].tensors())
                 if (!tensor.begins_before)
-                    datasets.push_back({kind.group + tensor.spec.name,
-                                        shape_of_state(tensor.spec.shape, kind.weights),
-                                        kind.type()});
+                    datasets.push_back(
+                        {kind.group + tensor.spec.name, kind.shape_of(tensor), kind.type()});
         }
     return datasets;
 }
@@ -106,18 +121,14 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer
                                  Contents contents) {
     std::vector<OwnPiece> pieces;
     for (const Kind& kind : kinds_of(zero, contents == Contents::everything ? &optimizer : nullptr))
-        for (size_t chunk = 0; chunk < kind.chunks->size(); ++chunk) {
-            const auto& [unit, range] = kind.shelf->chunks[chunk];
-            const shard::Range mine = intersect(zero.exclusive_range(unit), range);
-            const int64_t before = mine.begin / kind.weights - range.begin / kind.weights;
-            for (const shard::TensorPiece& piece : kind.pieces(zero.units()[unit], mine))
+        for (size_t chunk = 0; chunk < kind.chunks->size(); ++chunk)
+            for (const shard::TensorPiece& piece : kind.pieces(zero, chunk, Kind::Part::exclusive))
                 add(pieces, {kind.group + piece.tensor->spec.name,
                              piece.first,
                              piece.size,
                              kind.type(),
                              kind.shards,
-                             {{chunk, before + piece.in_range, piece.size}}});
-        }
+                             {{chunk, piece.in_range, piece.size}}});
     return pieces;
 }
 
@@ -224,10 +235,9 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
     ElementReader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t chunk = 0; chunk < kind.chunks->size(); ++chunk) {
-            const auto& [unit, range] = kind.shelf->chunks[chunk];
             // Files do not hold the padding of a unit: it stays unchanged.
             const at::Tensor flat = kind.shards->load(chunk, shard::Access::read);
-            for (const shard::TensorPiece& piece : kind.pieces(zero.units()[unit], range)) {
+            for (const shard::TensorPiece& piece : kind.pieces(zero, chunk, Kind::Part::whole)) {
                 if (adapter && piece.tensor->variant != *adapter) continue;
                 const std::string dataset = kind.group + piece.tensor->spec.name;
                 const int64_t there = num_elements(checkpoint.state.datasets.at(dataset));

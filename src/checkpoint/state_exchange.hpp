@@ -19,9 +19,6 @@ inline constexpr int64_t format_version = 2;
 // Returns the tensors of a unit that a checkpoint holds; empty for a frozen unit.
 std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit);
 
-// Returns the shape of a state with one number for each `weights` of a tensor.
-std::vector<int64_t> shape_of_state(const std::vector<int64_t>& shape, int64_t weights);
-
 // Returns all datasets of the state, whichever rank writes them.
 std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                       Contents contents);

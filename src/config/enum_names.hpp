@@ -145,16 +145,20 @@ struct EnumNames<Schedule> {
 };
 template <>
 struct EnumNames<Optimizer> {
-    static constexpr NameTable<Optimizer, 10> table{{{"adamw_torch_fused", Optimizer::adamw},
-                                                     {"adamw_torch", Optimizer::adamw},
-                                                     {"adamw", Optimizer::adamw},
-                                                     {"adamw_8bit", Optimizer::adamw_8bit},
-                                                     {"adamw_bnb_8bit", Optimizer::adamw_8bit},
-                                                     {"lion_32bit", Optimizer::lion},
-                                                     {"lion", Optimizer::lion},
-                                                     {"lion_8bit", Optimizer::lion_8bit},
-                                                     {"muon", Optimizer::muon},
-                                                     {"sgd", Optimizer::sgd}}};
+    static constexpr NameTable<Optimizer, 13> table{
+        {{"adafactor", Optimizer::adafactor},
+         {"adamw_torch_fused", Optimizer::adamw},
+         {"adamw_torch", Optimizer::adamw},
+         {"adamw", Optimizer::adamw},
+         {"adamw_8bit", Optimizer::adamw_8bit},
+         {"adamw_bnb_8bit", Optimizer::adamw_8bit},
+         {"lion_32bit", Optimizer::lion},
+         {"lion", Optimizer::lion},
+         {"lion_8bit", Optimizer::lion_8bit},
+         {"muon", Optimizer::muon},
+         {"schedule_free_adamw", Optimizer::schedule_free_adamw},
+         {"schedule_free_sgd", Optimizer::schedule_free_sgd},
+         {"sgd", Optimizer::sgd}}};
 };
 template <>
 struct EnumNames<Interval> {

@@ -85,6 +85,9 @@ std::vector<std::string> arguments_of(Optimizer optimizer) {
         case Optimizer::sgd: return {"momentum", "dampening", "nesterov"};
         case Optimizer::muon: return {"momentum", "nesterov", "ns_steps", "adjust_lr_fn"};
         case Optimizer::adamw: return {"decoupled_weight_decay"};
+        case Optimizer::schedule_free_adamw:
+        case Optimizer::schedule_free_sgd: return {"r", "weight_lr_power"};
+        case Optimizer::adafactor:
         case Optimizer::adamw_8bit:
         case Optimizer::lion:
         case Optimizer::lion_8bit: break;
@@ -105,6 +108,8 @@ Expected<OptimizerArguments> read_optim_args(const TrainingSettings& training,
     reader.number("dampening", values.dampening, 1);
     reader.truth("nesterov", values.nesterov);
     reader.number("ns_steps", steps, 100);
+    reader.number("r", values.r, 100);
+    reader.number("weight_lr_power", values.weight_lr_power, 100);
     reader.truth("decoupled_weight_decay", values.decoupled_weight_decay);
     reader.scaling("adjust_lr_fn", values.adjust_lr_fn);
     values.ns_steps = std::llround(steps);

@@ -38,6 +38,11 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
     if (result.settings.values.training.optim == Optimizer::lion &&
         result.settings.given.contains("adam_epsilon"))
         result.notes.push_back("adam_epsilon: not used, since Lion divides by nothing");
+    for (const char* const name : {"adam_epsilon", "adam_beta1", "adam_beta2"})
+        if (result.settings.values.training.optim == Optimizer::adafactor &&
+            result.settings.given.contains(name))
+            result.notes.push_back(
+                format_text("{}: not used, since Adafactor has its own constants", name));
     const LoggingSettings& logging = result.settings.values.logging;
     const auto writes = [&](const char* place) {
         return std::ranges::find(logging.report_to, place) != logging.report_to.end();

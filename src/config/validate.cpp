@@ -116,14 +116,49 @@ public:
             complain({"optim", "optim_args"}, arguments.failure().message);
         const auto rules = read_lr_groups(training);
         if (!rules) return complain({"lr_groups"}, rules.failure().message);
-        const bool has_muon = training.optim == Optimizer::muon ||
-                              std::ranges::any_of(rules.value(), [](const UpdateRule& rule) {
-                                  return rule.optim == Optimizer::muon;
-                              });
-        if (has_muon && training.optimizer_state_dtype == NumberType::bf16)
-            complain({training.optim == Optimizer::muon ? "optim" : "lr_groups",
-                      "optimizer_state_dtype"},
+        const auto is_muon = [](Optimizer optimizer) { return optimizer == Optimizer::muon; };
+        if (const std::string by = setting_with(is_muon, rules.value());
+            !by.empty() && training.optimizer_state_dtype == NumberType::bf16)
+            complain({by, "optimizer_state_dtype"},
                      "Muon averages gradients in fp32; set optimizer_state_dtype fp32");
+        const auto is_adafactor = [](Optimizer optimizer) {
+            return optimizer == Optimizer::adafactor;
+        };
+        if (const std::string by = setting_with(is_adafactor, rules.value());
+            !by.empty() && training.optimizer_state_dtype == NumberType::bf16)
+            complain({by, "optimizer_state_dtype"},
+                     "Adafactor keeps a number for each row and column in fp32; set "
+                     "optimizer_state_dtype fp32");
+        const auto is_schedule_free = [](Optimizer optimizer) {
+            return optimizer == Optimizer::schedule_free_adamw ||
+                   optimizer == Optimizer::schedule_free_sgd;
+        };
+        if (const std::string by = setting_with(is_schedule_free, rules.value()); !by.empty())
+            check_schedule_free(by);
+    }
+
+    // The setting that names such an optimizer; empty: none does.
+    std::string setting_with(bool (*wanted)(Optimizer),
+                             const std::vector<UpdateRule>& rules) const {
+        if (wanted(settings_.values.training.optim)) return "optim";
+        const bool is_in_rules = std::ranges::any_of(
+            rules, [&](const UpdateRule& rule) { return rule.optim && wanted(*rule.optim); });
+        return is_in_rules ? "lr_groups" : "";
+    }
+
+    void check_schedule_free(const std::string& by) {
+        const TrainingSettings& training = settings_.values.training;
+        if (training.lr_scheduler_type != Schedule::constant)
+            complain({by, "lr_scheduler_type"},
+                     "a schedule-free optimizer averages the steps of a constant learning rate, "
+                     "which it raises itself in warmup_steps; set lr_scheduler_type constant");
+        if (training.warmup_steps != std::floor(training.warmup_steps))
+            complain({by, "warmup_steps"},
+                     "a schedule-free optimizer takes whole steps of warm-up; give a number of "
+                     "steps");
+        if (training.optimizer_state_dtype == NumberType::bf16)
+            complain({by, "optimizer_state_dtype"},
+                     "a schedule-free optimizer averages in fp32; set optimizer_state_dtype fp32");
     }
 
     void check_env() {

@@ -34,7 +34,7 @@
     each(embedding) each(embedding_backward) \
     each(cross_entropy) each(cross_entropy_value) each(sum_of_tokens) \
     each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) each(sgd) \
-    each(coded_adamw) each(coded_lion) \
+    each(schedule_free) each(coded_adamw) each(coded_lion) \
     each(dequantize_nf4) \
     each(causal_conv) each(causal_conv_backward) \
     each(invert_unit_triangles) each(delta_walk)

@@ -261,6 +261,10 @@ void sgd(const SgdBuffers& buffers, const SgdStep& step) {
     backend_of(buffers.weights).sgd(buffers, step);
 }
 
+void schedule_free(const ScheduleFreeBuffers& buffers, const ScheduleFreeStep& step) {
+    backend_of(buffers.weights).schedule_free(buffers, step);
+}
+
 void dequantize_nf4(const at::Tensor& into, const Nf4Matrix& from) {
     backend_of(into).dequantize_nf4(into, from);
 }

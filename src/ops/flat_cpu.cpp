@@ -129,6 +129,45 @@ RINGSHARD_SIMD void sgd_block(float* __restrict w, Moment* __restrict m, const f
     }
 }
 
+struct ScheduleFreeFactors {
+    float gradient;
+    float decay;
+    float second_keeps, second_takes;
+    float root_scale;
+    float epsilon;
+    float step_size;
+    float average;
+    float ahead;
+};
+
+// d: z - x. v: a null pointer without a second moment. g: a null pointer where nothing but the copy
+// changes.
+template <class Copy>
+RINGSHARD_SIMD void schedule_free_block(float* __restrict w, float* __restrict d,
+                                        float* __restrict v, const float* __restrict g,
+                                        Copy* __restrict copy, ScheduleFreeFactors f,
+                                        int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        float average = w[i];
+        float difference = d[i];
+        if (g != nullptr) {
+            const float gradient = g[i] * f.gradient;
+            float direction = gradient;
+            if (v != nullptr) {
+                v[i] = v[i] * f.second_keeps + gradient * gradient * f.second_takes;
+                direction = gradient / (__builtin_sqrtf(v[i]) * f.root_scale + f.epsilon);
+            }
+            direction += f.decay * (average + f.ahead * difference);
+            const float reached = difference - f.step_size * direction;
+            average += f.average * reached;
+            difference = reached - f.average * reached;
+            w[i] = average;
+            d[i] = difference;
+        }
+        store(copy[i], average + f.ahead * difference);
+    }
+}
+
 template <class Work>
 void for_blocks(int64_t count, Work work) {
     const int64_t num_blocks = (count + block_elements - 1) / block_elements;
@@ -255,6 +294,30 @@ void sgd(const SgdBuffers& buffers, const SgdStep& step) {
     if (!buffers.momentum.defined()) return with_copy(static_cast<float*>(nullptr));
     with_type(buffers.momentum,
               [&]<class Moment>(Moment*) { with_copy(data<Moment>(buffers.momentum)); });
+}
+
+void schedule_free(const ScheduleFreeBuffers& buffers, const ScheduleFreeStep& step) {
+    const double second_bias = 1 - std::pow(step.beta2, static_cast<double>(step.step));
+    const ScheduleFreeFactors factors{static_cast<float>(step.gradient_scale),
+                                      static_cast<float>(step.weight_decay),
+                                      static_cast<float>(step.beta2),
+                                      static_cast<float>(1 - step.beta2),
+                                      static_cast<float>(1 / std::sqrt(second_bias)),
+                                      static_cast<float>(step.epsilon),
+                                      static_cast<float>(step.learning_rate),
+                                      static_cast<float>(step.average),
+                                      static_cast<float>(1 - step.beta1)};
+    float* const w = data<float>(buffers.weights);
+    float* const d = data<float>(buffers.difference);
+    float* const v = buffers.second_moment.defined() ? data<float>(buffers.second_moment) : nullptr;
+    const float* const g = buffers.gradient.defined() ? data<float>(buffers.gradient) : nullptr;
+    with_type(buffers.copy, [&]<class Copy>(Copy*) {
+        Copy* const copy = data<Copy>(buffers.copy);
+        for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
+            schedule_free_block(w + i, d + i, v == nullptr ? v : v + i, g == nullptr ? g : g + i,
+                                copy + i, factors, length);
+        });
+    });
 }
 
 }  // namespace ringshard::ops::cpu

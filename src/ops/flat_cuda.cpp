@@ -90,4 +90,27 @@ void sgd(const SgdBuffers& buffers, const SgdStep& step) {
               .step_size = static_cast<float>(step.learning_rate)});
 }
 
+void schedule_free(const ScheduleFreeBuffers& buffers, const ScheduleFreeStep& step) {
+    const double second_bias = 1 - std::pow(step.beta2, static_cast<double>(step.step));
+    const at::Tensor& second = buffers.second_moment;
+    const at::Tensor& gradient = buffers.gradient;
+    gpu::schedule_free(gpu::queue_of(buffers.weights),
+                       {.weights = gpu::data<float>(buffers.weights),
+                        .difference = gpu::data<float>(buffers.difference),
+                        .second_moment = second.defined() ? gpu::data<float>(second) : nullptr,
+                        .gradient = gradient.defined() ? gpu::data<float>(gradient) : nullptr,
+                        .copy_type = gpu::type_of(buffers.copy),
+                        .copy = gpu::data(buffers.copy),
+                        .count = buffers.weights.numel(),
+                        .gradient_scale = static_cast<float>(step.gradient_scale),
+                        .decay = static_cast<float>(step.weight_decay),
+                        .second_keeps = static_cast<float>(step.beta2),
+                        .second_takes = static_cast<float>(1 - step.beta2),
+                        .root_scale = static_cast<float>(1 / std::sqrt(second_bias)),
+                        .epsilon = static_cast<float>(step.epsilon),
+                        .step_size = static_cast<float>(step.learning_rate),
+                        .average = static_cast<float>(step.average),
+                        .ahead = static_cast<float>(1 - step.beta1)});
+}
+
 }  // namespace ringshard::ops::cuda

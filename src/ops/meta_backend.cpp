@@ -238,6 +238,8 @@ void lion(const LionBuffers&, const LionStep&) {}
 
 void sgd(const SgdBuffers&, const SgdStep&) {}
 
+void schedule_free(const ScheduleFreeBuffers&, const ScheduleFreeStep&) {}
+
 void coded_adamw(const CodedAdamWBuffers&, const AdamWStep&) {}
 
 void coded_lion(const CodedLionBuffers&, const LionStep&) {}

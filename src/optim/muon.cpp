@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "matrices.hpp"
 #include "matrix_owners.hpp"
 #include "optimizers.hpp"
 #include "ringshard/comm/communicator.hpp"
@@ -39,9 +40,8 @@ class Muon final : public Updater {
 public:
     explicit Muon(const UpdaterContext& context)
         : Updater(context),
-          arguments_(config::read_optim_args(context.settings, config::Optimizer::muon).value()) {
-        for (size_t unit = 0; unit < zero().num_units(); ++unit)
-            if (&zero().shelf_of(unit) == &shelf()) add_matrices(unit);
+          arguments_(config::read_optim_args(context.settings, config::Optimizer::muon).value()),
+          matrices_(matrices_of(context.zero, context.shelf)) {
         if (!matrices_.empty()) ranks_ = zero().shard_ranks(matrices_.front().unit);
         std::vector<double> works;
         for (const Matrix& matrix : matrices_)
@@ -60,32 +60,6 @@ public:
     }
 
 private:
-    struct Matrix {
-        size_t unit;
-        shard::Range range;  // of the unit
-        int64_t rows;
-        int64_t columns;
-        size_t variant;
-    };
-
-    // The matrices of a unit, or of this rank's section of it. A tensor of three dimensions is a
-    // stack of them.
-    void add_matrices(size_t unit) {
-        const shard::Range section = zero().section_range(unit);
-        for (const shard::TensorPiece& piece : zero().units()[unit].pieces(section)) {
-            const std::vector<int64_t>& shape = piece.tensor->spec.shape;
-            const int64_t rows = shape[shape.size() - 2];
-            const int64_t columns = shape.back();
-            const int64_t begin = section.begin + piece.in_range;
-            for (int64_t done = 0; done < piece.size; done += rows * columns)
-                matrices_.push_back({unit,
-                                     {begin + done, begin + done + rows * columns},
-                                     rows,
-                                     columns,
-                                     piece.tensor->variant});
-        }
-    }
-
     // Averages the gradients into the momentum; what is to be orthogonalized takes their place.
     void average(const Step& step) const {
         shard::FlatStore& momenta = *states().front().numbers;
@@ -234,7 +208,7 @@ bool is_inner_matrix(const shard::ParameterGroup& group) {
     const size_t dimensions = group.tensors.front().shape.size();
     return group.stand == shard::Stand::inner &&
            group.update_kind() != shard::UpdateKind::at_own_rate &&
-           (dimensions == 2 || (dimensions == 3 && group.is_divided));
+           (dimensions == 2 ? !is_stack_of_vectors(group) : dimensions == 3 && group.is_divided);
 }
 
 }  // namespace

@@ -24,8 +24,7 @@ std::vector<std::vector<int64_t>> places_before(const shard::Zero& zero) {
 Optimizer::Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
                      offload::OffloadStore* offload_store)
     : groups_(settings),
-      weight_decay_(settings.weight_decay),
-      loraplus_lr_ratio_(settings.loraplus_lr_ratio),
+      usual_{0, 1, settings.weight_decay, settings.loraplus_lr_ratio, settings.warmup_steps},
       places_before_(places_before(zero)) {
     for (const shard::Shelf& shelf : zero.shelves())
         if (shelf.placement.is_trained)
@@ -56,9 +55,9 @@ int64_t Optimizer::own_bytes(const shard::Zero& zero) const {
     for (const auto& updater : updaters_)
         for (size_t unit = 0; unit < zero.num_units(); ++unit) {
             if (&zero.shelf_of(unit) != &updater->shelf()) continue;
-            for (const auto& [spec, chunks, numbers] : updater->states())
-                bytes += zero.exclusive_range(unit).size() / spec.weights *
-                         static_cast<int64_t>(c10::elementSize(spec.type));
+            for (const State& state : updater->states())
+                bytes += state.exclusive_range(zero, unit).size() *
+                         static_cast<int64_t>(c10::elementSize(state.spec.type));
         }
     return bytes;
 }
@@ -71,10 +70,31 @@ void Optimizer::step(shard::Zero& zero, std::span<const std::optional<Update>> u
 }
 
 void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
-    const std::vector<std::optional<Update>> updates(
-        zero.num_variants(),
-        Update{learning_rate, gradient_scale, weight_decay_, loraplus_lr_ratio_});
-    step(zero, updates);
+    Update update = usual_;
+    update.learning_rate = learning_rate;
+    update.gradient_scale = gradient_scale;
+    step(zero, std::vector<std::optional<Update>>(zero.num_variants(), update));
+}
+
+bool Optimizer::has_points_of_gradients() const {
+    return std::ranges::any_of(updaters_, [](const std::unique_ptr<Updater>& updater) {
+        return updater->shelf().placement.keeps_masters;
+    });
+}
+
+void Optimizer::begin_training(shard::Zero& zero) {
+    if (!has_points_of_gradients() || !zero.computes_with_masters()) return;
+    zero.shelves();  // waits for the weights
+    const std::vector<std::optional<Update>> none(zero.num_variants());
+    for (const auto& updater : updaters_)
+        if (updater->shelf().placement.keeps_masters)
+            updater->step({steps_done_, none, places_before_});
+    zero.mark_updated();
+    zero.refresh_compute_weights();
+}
+
+void Optimizer::begin_evaluation(shard::Zero& zero) const {
+    if (has_points_of_gradients() && !zero.computes_with_masters()) zero.refresh_compute_weights();
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,

@@ -17,15 +17,19 @@ struct OptimizerKind {
     // The weights that it takes, in words, if a run that has none of them does not use it.
     std::string needs{};
     int64_t grain = shard::Placement::least_grain;  // weights that share a number of its states
+    bool keeps_masters = false;                     // Placement's
 };
 
 OptimizerKind kind_of(config::Optimizer optimizer, const config::TrainingSettings& settings);
 
+OptimizerKind adafactor_kind();
 OptimizerKind adamw_kind();
 OptimizerKind adamw_8bit_kind();
 OptimizerKind lion_kind();
 OptimizerKind lion_8bit_kind();
 OptimizerKind muon_kind();
+OptimizerKind schedule_free_adamw_kind();
+OptimizerKind schedule_free_sgd_kind();
 OptimizerKind sgd_kind(const config::TrainingSettings& settings);
 
 // Whether the moments of a group lie in 8 bits: its matrices are of whole blocks, large enough, and

@@ -6,6 +6,42 @@
 
 namespace ringshard::optim {
 
+MatrixShape matrices_of(const shard::PlacedTensor& tensor) {
+    const std::vector<int64_t>& shape = tensor.spec.shape;
+    const int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
+    if (rows == 1) return {1, 1, tensor.size};
+    return {tensor.size / (rows * shape.back()), rows, shape.back()};
+}
+
+std::vector<int64_t> StateSpec::shape_of(const shard::PlacedTensor& tensor) const {
+    if (!is_factor()) return weights == 1 ? tensor.spec.shape : std::vector{tensor.size / weights};
+    const MatrixShape matrices = matrices_of(tensor);
+    const int64_t numbers = form == Form::rows ? matrices.rows : matrices.columns;
+    return matrices.count == 1 ? std::vector{numbers} : std::vector{matrices.count, numbers};
+}
+
+std::vector<shard::TensorPiece> StateSpec::pieces(const shard::FlatUnit& unit,
+                                                  const shard::Range& range) const {
+    std::vector<shard::TensorPiece> pieces;
+    if (!is_factor()) {
+        pieces = unit.pieces({range.begin / weights * weights, range.end / weights * weights});
+        for (shard::TensorPiece& piece : pieces)
+            piece = {piece.tensor, piece.first / weights, piece.in_range / weights,
+                     piece.size / weights};
+        return pieces;
+    }
+    int64_t before = 0;
+    for (const shard::TensorPiece& piece : unit.pieces(range)) {
+        const MatrixShape matrices = matrices_of(*piece.tensor);
+        const int64_t numbers = form == Form::rows ? matrices.rows : matrices.columns;
+        const int64_t first = piece.first / matrices.size() * numbers;
+        const int64_t size = piece.size / matrices.size() * numbers;
+        pieces.push_back({piece.tensor, first, before, size});
+        before += size;
+    }
+    return pieces;
+}
+
 UpdateGroups::UpdateGroups(const config::TrainingSettings& settings)
     : settings_(settings), rules_(config::read_lr_groups(settings).value()) {
     std::vector<config::Optimizer> named{settings.optim};
@@ -50,14 +86,16 @@ shard::UpdateChoice UpdateGroups::choose(const shard::ParameterGroup& group) con
     const OptimizerKind kind = kind_of(optimizer, settings_);
     if (kind.takes != nullptr && !kind.takes(group)) optimizer = kind.others;
     const auto place = std::ranges::find(optimizers_, optimizer);
-    return {static_cast<size_t>(place - optimizers_.begin()), kind_of(optimizer, settings_).grain};
+    const OptimizerKind chosen = kind_of(optimizer, settings_);
+    return {static_cast<size_t>(place - optimizers_.begin()), chosen.grain, chosen.keeps_masters};
 }
 
 std::vector<StateSpec> UpdateGroups::states_of(size_t updater) const {
     std::vector<StateSpec> states = kind_of(optimizers_.at(updater), settings_).states;
     const bool is_bf16 = settings_.optimizer_state_dtype == config::NumberType::bf16;
     for (StateSpec& state : states)
-        if (is_bf16 && state.type == at::kFloat && state.weights == 1) state.type = at::kBFloat16;
+        if (is_bf16 && state.type == at::kFloat && state.weights == 1 && !state.is_factor())
+            state.type = at::kBFloat16;
     return states;
 }
 
@@ -70,8 +108,9 @@ shard::ChooseUpdate chooser_of(const config::TrainingSettings& settings) {
 int64_t state_bytes(const config::TrainingSettings& settings) {
     double bytes = 0;
     for (const StateSpec& state : UpdateGroups(settings).states_of(0))
-        bytes +=
-            static_cast<double>(c10::elementSize(state.type)) / static_cast<double>(state.weights);
+        if (!state.is_factor())
+            bytes += static_cast<double>(c10::elementSize(state.type)) /
+                     static_cast<double>(state.weights);
     return static_cast<int64_t>(bytes);
 }
 

@@ -8,17 +8,39 @@ namespace ringshard::optim {
 namespace {
 
 std::unique_ptr<shard::FlatStore> make_zeros(const UpdaterContext& context,
-                                             const shard::Chunks& chunks, at::ScalarType type) {
-    if (context.offload_store != nullptr)
-        return shard::keep_offloaded(chunks, type, *context.offload_store);
+                                             const shard::Chunks& chunks, const StateSpec& spec) {
+    if (context.offload_store != nullptr && !spec.is_factor())
+        return shard::keep_offloaded(chunks, spec.type, *context.offload_store);
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < chunks.num_units(); ++unit)
         shards.push_back(at::zeros({chunks.shard(unit).size()},
-                                   at::TensorOptions(context.zero.device()).dtype(type)));
+                                   at::TensorOptions(context.zero.device()).dtype(spec.type)));
     return shard::keep_in_memory(chunks, std::move(shards));
 }
 
+// A factor has one chunk for each unit: the numbers of this rank's section.
+shard::Chunks chunks_of(const UpdaterContext& context, const StateSpec& spec) {
+    if (!spec.is_factor()) return context.shelf.chunks.of_blocks(spec.weights);
+    std::vector<shard::Range> units;
+    for (size_t unit = 0; unit < context.zero.num_units(); ++unit) {
+        shard::Range& numbers = units.emplace_back();
+        if (&context.zero.shelf_of(unit) != &context.shelf) continue;
+        for (const shard::TensorPiece& piece :
+             spec.pieces(context.zero.units()[unit], context.zero.section_range(unit)))
+            numbers.end = piece.in_range + piece.size;
+    }
+    return shard::Chunks(units, shard::Chunks::whole_shards);
+}
+
 }  // namespace
+
+shard::Range State::exclusive_range(const shard::Zero& zero, size_t unit) const {
+    const shard::Range mine = zero.exclusive_range(unit);
+    if (!spec.is_factor()) return {mine.begin / spec.weights, mine.end / spec.weights};
+    const shard::Range section = zero.section_range(unit);
+    return shard::part_of(chunks->shard(unit).size(), (mine.begin - section.begin) / mine.size(),
+                          section.size() / mine.size());
+}
 
 Updater::Updater(const UpdaterContext& context)
     : settings_(context.settings),
@@ -26,9 +48,9 @@ Updater::Updater(const UpdaterContext& context)
       groups_(context.groups),
       shelf_(context.shelf) {
     for (const StateSpec& spec : groups_.states_of(shelf_.placement.updater)) {
-        State& state = states_.emplace_back(
-            spec, std::make_unique<shard::Chunks>(shelf_.chunks.of_blocks(spec.weights)));
-        state.numbers = make_zeros(context, *state.chunks, spec.type);
+        State& state =
+            states_.emplace_back(spec, std::make_unique<shard::Chunks>(chunks_of(context, spec)));
+        state.numbers = make_zeros(context, *state.chunks, spec);
     }
 }
 
@@ -41,14 +63,16 @@ Updater::Loaded Updater::load(size_t chunk) const {
         shelf_.gradients->load(chunk, Access::read),
         shelf_.rounded() ? shelf_.rounded()->load(chunk, Access::overwrite) : at::Tensor()};
     for (const State& state : states_)
-        loaded.states.push_back(state.numbers->load(chunk, Access::read));
+        loaded.states.push_back(state.spec.is_factor() ? at::Tensor()
+                                                       : state.numbers->load(chunk, Access::read));
     return loaded;
 }
 
 void Updater::store(size_t chunk, Loaded loaded) const {
     shelf_.exact().store(chunk, std::move(loaded.weights));
     for (size_t i = 0; i < states_.size(); ++i)
-        states_[i].numbers->store(chunk, std::move(loaded.states[i]));
+        if (!states_[i].spec.is_factor())
+            states_[i].numbers->store(chunk, std::move(loaded.states[i]));
     if (shelf_.rounded()) shelf_.rounded()->store(chunk, std::move(loaded.rounded));
 }
 
@@ -80,7 +104,8 @@ Updater::StepSize Updater::size_of(const Update& update, const shard::FlatUnit::
                   alike.kind == UpdateKind::at_own_rate ? 0.0 : update.weight_decay,
                   settings_.adam_beta1,
                   settings_.adam_beta2,
-                  step};
+                  step,
+                  alike.variant};
     if (alike.rule == 0) return size;
     const config::UpdateRule& rule = groups_.rules().at(alike.rule - 1);
     size.learning_rate *= rule.rate;
@@ -90,7 +115,7 @@ Updater::StepSize Updater::size_of(const Update& update, const shard::FlatUnit::
     return size;
 }
 
-void Updater::for_slices(const Step& step, UpdateSlice work) const {
+void Updater::step(const Step& step) {
     for (size_t chunk = 0; chunk < shelf_.chunks.size(); ++chunk) {
         const size_t unit = shelf_.chunks[chunk].unit;
         const shard::FlatUnit& layout = zero_.units()[unit];
@@ -101,15 +126,19 @@ void Updater::for_slices(const Step& step, UpdateSlice work) const {
             const int64_t place = step.places_before[unit][alike.variant] + mine.begin -
                                   layout.variant_range(alike.variant).begin;
             const Slice slice = cut(loaded, unit, mine, place);
-            if (const std::optional<Update>& asked = step.updates[alike.variant])
-                (this->*work)(slice, size_of(*asked, alike, step.number));
-            else if (slice.rounded.defined())
-                ops::cast(slice.rounded, slice.weights);
+            const std::optional<Update>& asked = step.updates[alike.variant];
+            const StepSize size = size_of(asked.value_or(Update{}), alike, step.number);
+            if (asked)
+                update(slice, size);
+            else
+                keep(slice, size);
         }
         store(chunk, std::move(loaded));
     }
 }
 
-void Updater::step(const Step& step) { for_slices(step, &Updater::update); }
+void Updater::keep(const Slice& slice, const StepSize&) const {
+    if (slice.rounded.defined()) ops::cast(slice.rounded, slice.weights);
+}
 
 }  // namespace ringshard::optim

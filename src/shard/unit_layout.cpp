@@ -29,6 +29,7 @@ void UnitLayout::choose_updates(const ChooseUpdate& choose) {
         const UpdateChoice choice = choose(group);
         group.placement.updater = choice.updater;
         group.placement.grain = choice.grain;
+        group.placement.keeps_masters = choice.keeps_masters;
     }
 }
 

@@ -100,7 +100,7 @@ void Zero::make_shelves(const Offloading& offloading) {
             if (units_[unit].placement() == placement) shelf_of_[unit] = &shelf;
         shelf.weights = make_weights(shelf, offloading);
         if (!placement.is_trained) continue;
-        if (type_of(placement) != at::kFloat)
+        if (type_of(placement) != at::kFloat || placement.keeps_masters)
             shelf.masters = offloading.optimizer
                                 ? keep_offloaded(shelf.chunks, at::kFloat, *offloading.optimizer)
                                 : keep_in_memory(shelf.chunks, zeros(shelf.chunks, at::kFloat));
@@ -302,6 +302,7 @@ void Zero::refresh_compute_weights() {
             rounded->store(chunk, numbers);
         }
     }
+    computes_with_masters_ = !is_rounded_;
     is_rounded_ = false;
 
     for (size_t unit = 0; unit < units_.size(); ++unit) {

@@ -42,6 +42,7 @@ void Evaluations::say_stop(const std::string& what, int64_t num_steps, const Sta
 EvaluationNumbers Evaluations::evaluate(const Evaluator& evaluator) const {
     parts_.world.flight_recorder().set_activity("evaluating");
     parts_.faults.reach("evaluate");
+    parts_.optimizer.begin_evaluation(parts_.zero);
     const EvaluationNumbers numbers = evaluator.evaluate([this](double operations) {
         parts_.watchdog.begin(watch::Work::evaluation);
         parts_.watchdog.expect(operations);
@@ -61,6 +62,7 @@ void Evaluations::share_metric(size_t curve, double value) const {
 std::vector<TextSample> Evaluations::generate(std::optional<size_t> adapter) const {
     if (parts_.generator == nullptr) return {};
     parts_.world.flight_recorder().set_activity("generating texts");
+    parts_.optimizer.begin_evaluation(parts_.zero);
     return parts_.generator->generate(adapter);
 }
 

@@ -320,7 +320,7 @@ std::optional<comm::AgreedFailure> Trainer::update(StepNumbers& numbers) {
         const config::TrainingSettings& settings = curves_[curve].settings;
         updates[curve] = {mine.learning_rate,
                           optim::clip_scale(mine.grad_norm, settings.max_grad_norm),
-                          settings.weight_decay, settings.loraplus_lr_ratio};
+                          settings.weight_decay, settings.loraplus_lr_ratio, settings.warmup_steps};
     }
     if (std::ranges::none_of(updates, [](const auto& update) { return update.has_value(); })) {
         optimizer_.skip_step();
@@ -357,6 +357,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     RINGSHARD_CHECK(!micro_batches.empty(), "step {} has no rows", progress_.step + 1);
     clock.has_rows();
     world_.flight_recorder().set_activity("forward and backward");
+    optimizer_.begin_training(zero_);
     // The divisor of every gradient has to be known before the first of them.
     const StepWork work = count_work(world_, mesh_, model_, of_curves, micro_batches);
     counted(count_longest(world_, model_, micro_batches));

@@ -365,6 +365,7 @@ MaybeFailure Run::end() {
     if (parts_.trainer.num_adapters() == 0) {
         parts_.world.flight_recorder().set_activity("writing the model");
         parts_.faults.reach("export");
+        parts_.optimizer.begin_evaluation(parts_.zero);
         if (const auto failure = write_model(parts_, folder)) return failure;
         if (const auto failure = parts_.write_references()) return failure;
     }

@@ -56,8 +56,8 @@ class WrongInput(TrainerTest):
             self.assertEqual(result.stderr.count("trainer: "), times)
 
     def test_every_problem_of_a_start_at_once(self):
-        result = run("--optim", "adafactor", "--save_safetensors", "false", "--fp8_interval", "4", "--padding_free", "--seed", "x")
-        self.expect(result, 78, "optim = adafactor", "save_safetensors = false", "fp8_interval = ", "padding_free = true", "seed = x")
+        result = run("--optim", "ademamix", "--save_safetensors", "false", "--fp8_interval", "4", "--padding_free", "--seed", "x")
+        self.expect(result, 78, "optim = ademamix", "save_safetensors = false", "fp8_interval = ", "padding_free = true", "seed = x")
         self.assertEqual(len(result.stderr.splitlines()), 5)
 
     def test_too_many_threads(self):

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(every_problem_is_told_at_once) {
     BOOST_TEST(resolve({"--seed", "x", "--learning_rate", "fast", "--pack"}).problems.size() == 3U);
     // What is not served, what is out of range, and what settings say of each other.
     BOOST_TEST(resolve({"--optim_target_modules", "a", "--seed", "-1", "--padding_free", "--optim",
-                        "adafactor", "--lr_scheduler_type", "greedy", "--hdf5_hint", "a"})
+                        "ademamix", "--lr_scheduler_type", "greedy", "--hdf5_hint", "a"})
                    .problems.size() == 7U);
     // No second message on a setting whose value could not be read.
     BOOST_TEST(says(problem({"--load_best_model_at_end", "--eval_strategy", "often"}),
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
 BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
     for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
              {"--optim_target_modules", "a"},
-             {"--optim", "adafactor"},
+             {"--optim", "ademamix"},
              {"--megatron_lm_tp_degree", "2"},
              {"--fp8_config", R"({"opt_level": "O2"})"},
              {"--fp8_backend", "MSAMP"},

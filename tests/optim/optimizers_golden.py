@@ -1,5 +1,6 @@
 """Weights after steps of the optimizers of PyTorch, and of bitsandbytes' definition of moments in 8 bits, on gradients that a formula
-gives. Writes optimizers.json. Needs torch, and bitsandbytes 0.50 for the codes."""
+gives; and of schedulefree and of transformers' Adafactor. Writes optimizers.json. Needs torch, schedulefree 1.4.1, transformers, and
+bitsandbytes 0.50 for the codes."""
 
 import json
 import math
@@ -29,7 +30,10 @@ def run(make):
             weight.grad = values(name, step, 0.1)
         for optimizer in optimizers:
             optimizer.step()
-    return {name: weight.detach().flatten()[::97].tolist() for name, weight in weights.items()}
+    for optimizer in optimizers:
+        if hasattr(optimizer, "eval"):
+            optimizer.eval()
+    return {name: [round(number, 7) for number in weight.detach().flatten()[::194].tolist()] for name, weight in weights.items()}
 
 
 def muon(**arguments):
@@ -51,6 +55,28 @@ def sgd(**arguments):
         return [torch.optim.SGD([{"params": [w for w in weights.values() if w.dim() == 2], "weight_decay": 0.1},
                                  {"params": [w for w in weights.values() if w.dim() != 2], "weight_decay": 0}], lr=1e-2, **arguments)]
     return make
+
+
+def groups_of(weights):
+    """With weight decay for matrices alone."""
+    return [{"params": [w for w in weights.values() if w.dim() == 2], "weight_decay": 0.1},
+            {"params": [w for w in weights.values() if w.dim() != 2], "weight_decay": 0}]
+
+
+def schedule_free(kind, **arguments):
+    """The points at which gradients are taken stand in the weights while it trains; then the average does."""
+    def make(weights):
+        import schedulefree
+        optimizer = getattr(schedulefree, kind)(groups_of(weights), lr=1e-2, warmup_steps=10, **arguments)
+        optimizer.train()
+        return [optimizer]
+    return make
+
+
+def adafactor(weights):
+    """As transformers' Trainer makes it."""
+    from transformers.optimization import Adafactor
+    return [Adafactor(groups_of(weights), lr=1e-2, scale_parameter=False, relative_step=False)]
 
 
 class Coded:
@@ -92,17 +118,12 @@ def coded(name):
 
 
 def quantized():
-    """Codes and maxima of one signed and one unsigned block, by the functions that bitsandbytes has for every device."""
-    cases = []
-    for signed in (True, False):
-        numbers = torch.tensor([math.sin(0.91 * i) ** (1 + 2 * (i % 9)) for i in range(512)])
-        if not signed:
-            numbers = numbers.abs()
-        code = create_dynamic_map(signed=signed)
-        codes, maxima = _quantize_blockwise_pytorch(numbers, code, 256)
-        cases.append({"signed": signed, "numbers": numbers.tolist(), "codes": codes.tolist(), "maxima": maxima.tolist(),
-                      "values": code.tolist()})
-    return cases
+    """The values of both codes; codes and maxima of signed blocks, by the function that bitsandbytes has for every device."""
+    numbers = torch.tensor([math.sin(0.91 * i) ** (1 + 2 * (i % 9)) for i in range(512)])
+    code = create_dynamic_map(signed=True)
+    codes, maxima = _quantize_blockwise_pytorch(numbers, code, 256)
+    return [{"signed": True, "numbers": numbers.tolist(), "codes": codes.tolist(), "maxima": maxima.tolist(), "values": code.tolist()},
+            {"signed": False, "values": create_dynamic_map(signed=False).tolist()}]
 
 
 def short(numbers):
@@ -123,6 +144,10 @@ def main():
         "sgd": run(sgd()),
         "sgd momentum=0.9,dampening=0.1": run(sgd(momentum=0.9, dampening=0.1)),
         "sgd momentum=0.9,nesterov=True": run(sgd(momentum=0.9, nesterov=True)),
+        "schedule_free_adamw": run(schedule_free("AdamWScheduleFree", betas=(0.9, 0.99))),
+        "schedule_free_adamw r=0.5,weight_lr_power=1": run(schedule_free("AdamWScheduleFree", betas=(0.9, 0.99), r=0.5, weight_lr_power=1)),
+        "schedule_free_sgd": run(schedule_free("SGDScheduleFree")),
+        "adafactor": run(adafactor),
         "adamw_8bit": run(coded("adam")),
         "lion_8bit": run(coded("lion")),
     }

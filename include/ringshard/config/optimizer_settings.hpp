@@ -13,13 +13,17 @@ namespace ringshard::config {
 // How torch.optim.Muon scales the learning rate of a matrix.
 enum class MuonRate { original, match_rms_adamw };
 
-// Values of optim_args, with the defaults of the optimizer's class in PyTorch.
+// Values of optim_args, with the defaults of the optimizer's class.
 struct OptimizerArguments {
     double momentum = 0;
     double dampening = 0;
     bool nesterov = false;
     int64_t ns_steps = 5;
     MuonRate adjust_lr_fn = MuonRate::original;
+    // Of schedule-free optimizers: powers of the number of a step, and of its learning rate, in the
+    // weight of its point in the average.
+    double r = 0;
+    double weight_lr_power = 2;
     bool decoupled_weight_decay = true;  // of AdamW; else the decay is added to the gradient: Adam
 };
 

@@ -35,7 +35,17 @@ enum class Schedule {
     deepspeed_warmup_decay,
     deepspeed_warmup_cosine,
 };
-enum class Optimizer { adamw, adamw_8bit, lion, lion_8bit, muon, sgd };
+enum class Optimizer {
+    adamw,
+    adamw_8bit,
+    lion,
+    lion_8bit,
+    muon,
+    sgd,
+    schedule_free_adamw,
+    schedule_free_sgd,
+    adafactor
+};
 enum class OnNan { abort, skip, rewind };
 
 struct TrainingSettings {

@@ -15,11 +15,14 @@
 namespace ringshard::optim {
 
 // Numbers that an optimizer keeps between steps for the weights of a shelf. Checkpoints store them
-// under this name.
+// under this name. All ranks that divide a unit, or a section, hold the whole factors of it.
 struct State {
     StateSpec spec;
     std::unique_ptr<shard::Chunks> chunks;  // of the shelf, in numbers
     std::unique_ptr<shard::FlatStore> numbers;
+
+    // The numbers of a unit that belong to this rank alone, as Zero::exclusive_range() has it.
+    shard::Range exclusive_range(const shard::Zero& zero, size_t unit) const;
 };
 
 // The update of the weights of one of the variants that train together.
@@ -27,7 +30,8 @@ struct Update {
     double learning_rate;
     double gradient_scale;  // multiplies the gradients first
     double weight_decay;
-    double output_rate;  // factor of the learning rate of B, magnitudes and vectors
+    double output_rate;       // factor of the learning rate of B, magnitudes and vectors
+    double warmup_steps = 0;  // of optimizers that raise the learning rate themselves
 };
 
 // Updates the weights of one shelf. Each optimizer is a class that derives from it: it says how one
@@ -59,9 +63,9 @@ protected:
     // states in numbers.
     struct Slice {
         at::Tensor weights;              // fp32
-        std::vector<at::Tensor> states;  // in the order of states()
+        std::vector<at::Tensor> states;  // in the order of states(); undefined: a factor
         at::Tensor gradient;             // fp32; the update clears it
-        at::Tensor rounded;              // gets the new weights in bf16; undefined: none
+        at::Tensor rounded;              // gets the compute weights; undefined: none
         // The number of the slice's first element among all trained weights, or among those of one
         // variant.
         int64_t first_place;
@@ -75,10 +79,8 @@ protected:
         double beta1;
         double beta2;
         int64_t step;  // from 1
+        size_t variant;
     };
-    // Calls the function for each range that is treated alike.
-    using UpdateSlice = void (Updater::*)(const Slice& slice, const StepSize& size) const;
-    void for_slices(const Step& step, UpdateSlice work) const;
     const config::TrainingSettings& settings() const { return settings_; }
     const shard::Zero& zero() const { return zero_; }
 
@@ -92,6 +94,8 @@ private:
         at::Tensor rounded;
     };
     virtual void update(const Slice& slice, const StepSize& size) const = 0;
+    // Writes the compute weights of a slice without an update.
+    virtual void keep(const Slice& slice, const StepSize& size) const;
     Loaded load(size_t chunk) const;
     void store(size_t chunk, Loaded loaded) const;
     Slice cut(const Loaded& chunk, size_t unit, const shard::Range& part,
@@ -121,6 +125,12 @@ public:
     // step() for all weights, with weight_decay and loraplus_lr_ratio of the settings.
     void step(shard::Zero& zero, double learning_rate, double gradient_scale);
 
+    // An optimizer may take gradients at other points than the weights that it makes.
+    // begin_training() makes Zero::weights() return these points, begin_evaluation() the weights,
+    // if it does not do so yet. Collective over the zero group.
+    void begin_training(shard::Zero& zero);
+    void begin_evaluation(shard::Zero& zero) const;
+
     // Counts a step that changed no weight: bias corrections follow the steps of the run.
     void skip_step() { ++steps_done_; }
 
@@ -135,9 +145,10 @@ public:
     void set_steps_done(int64_t steps) { steps_done_ = steps; }
 
 private:
+    bool has_points_of_gradients() const;
+
     UpdateGroups groups_;
-    double weight_decay_;
-    double loraplus_lr_ratio_;
+    Update usual_;                                     // without the learning rate
     std::vector<std::vector<int64_t>> places_before_;  // Updater::Step's
     std::vector<std::unique_ptr<Updater>> updaters_;
     int64_t steps_done_ = 0;

@@ -20,11 +20,33 @@ struct Shelf;
 
 namespace ringshard::optim {
 
-// A state of an optimizer: one number for each `weights` of them.
+// A tensor as matrices, one behind the other: its last two dimensions; a vector as one row, and so
+// a tensor whose matrices have one row.
+struct MatrixShape {
+    int64_t count;
+    int64_t rows;
+    int64_t columns;
+    int64_t size() const { return rows * columns; }  // of one
+};
+MatrixShape matrices_of(const shard::PlacedTensor& tensor);
+
+// A state of an optimizer: one number for each `weights` of them; or a factor, with one number for
+// each row of a matrix, or for each column.
 struct StateSpec {
+    enum class Form { elements, rows, columns };
     std::string name;
     at::ScalarType type = at::kFloat;
     int64_t weights = 1;
+    Form form = Form::elements;
+
+    bool is_factor() const { return form != Form::elements; }
+    // The shape of the state of a tensor.
+    std::vector<int64_t> shape_of(const shard::PlacedTensor& tensor) const;
+    // The pieces of a range of a unit, in numbers of the state. Ranges may meet within the weights
+    // of a number: it belongs to the one with the last of them. Of a factor: the range has whole
+    // matrices, and in_range counts the numbers of the pieces before.
+    std::vector<shard::TensorPiece> pieces(const shard::FlatUnit& unit,
+                                           const shard::Range& range) const;
 };
 
 // Which optimizer updates which weights. The updater of a placement (shard::Placement) is a number
@@ -68,7 +90,8 @@ struct UpdaterContext {
     offload::OffloadStore* offload_store;
 };
 
-// Bytes of the states of one weight, of the optimizer of the settings, rounded down.
+// Bytes of the states of one weight, of the optimizer of the settings, rounded down; factors take
+// less.
 int64_t state_bytes(const config::TrainingSettings& settings);
 // Bytes of one weight that an update reads or writes: master and states both ways, and the
 // gradient, which is cleared beside it.

@@ -66,10 +66,11 @@ struct ParameterGroup {
     bool is_quantisable() const;
 };
 
-// The optimizer of a group, and the grain that its states ask for.
+// The optimizer of a group, and what it asks of the placement.
 struct UpdateChoice {
     size_t updater = 0;
     int64_t grain = Placement::least_grain;
+    bool keeps_masters = false;
 };
 using ChooseUpdate = std::function<UpdateChoice(const ParameterGroup&)>;
 

@@ -23,6 +23,9 @@ struct Placement {
     // ranks of equal sections divide it.
     int64_t num_sections = 1;
     size_t updater = 0;  // of trained weights: the number of the optimizer that updates them
+    // Of trained weights: masters lie beside the compute weights even where both are fp32, since
+    // the optimizer takes gradients at other points than the weights that it makes.
+    bool keeps_masters = false;
     // Tensors begin at multiples of it, and so do the parts of ranks.
     int64_t grain = least_grain;
 

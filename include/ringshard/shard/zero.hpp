@@ -22,12 +22,13 @@ struct Shelf {
     Placement placement;
     Chunks chunks;                       // the shards of other units are empty in it
     std::unique_ptr<FlatStore> weights;  // at rest, which are gathered
-    // Of trained weights: in fp32, where `weights` are of another type; and the gradients.
+    // Of trained weights: in fp32, where `weights` are of another type or the placement asks for
+    // them; and the gradients.
     std::unique_ptr<FlatStore> masters{};
     std::unique_ptr<FlatStore> gradients{};
 
     // The weights that an optimizer updates and checkpoints hold; and those that it writes beside
-    // them, in the compute type, none where that is fp32 too.
+    // them, in the compute type, none where there are no masters.
     FlatStore& exact() const { return masters ? *masters : *weights; }
     FlatStore* rounded() const { return masters ? weights.get() : nullptr; }
 };
@@ -165,6 +166,8 @@ public:
     // computes with the units that have arrived. No unit may be gathered. Collective over the zero
     // group.
     void refresh_compute_weights();
+    // Whether it rounded the masters itself when it did so last.
+    bool computes_with_masters() const { return computes_with_masters_; }
 
 private:
     struct Gathered {
@@ -258,6 +261,7 @@ private:
     bool is_last_micro_batch_ = false;
     int64_t most_bytes_under_way_ = 0;
     bool is_rounded_ = false;
+    bool computes_with_masters_ = false;
     bool frozen_are_whole_ = false;  // at rest, where only the optimizer is sharded
     Pool weight_buffers_;
     Pool gradient_buffers_;

@@ -72,36 +72,34 @@ void add_training_options(OptionTable& table) {
         .at_most(1e15);
     group.serve("optim", &TrainingSettings::optim, "Optimizer.")
         .shapes_loss()
-        .but_not({"adamw_hf",
-                  "adafactor",
-                  "ademamix",
-                  "adagrad",
-                  "ademamix_8bit",
-                  "paged_ademamix_32bit",
-                  "paged_ademamix_8bit",
-                  "rmsprop",
-                  "rmsprop_bnb",
-                  "rmsprop_bnb_8bit",
-                  "rmsprop_bnb_32bit",
-                  "galore_adamw",
-                  "galore_adamw_8bit",
-                  "galore_adafactor",
-                  "galore_adamw_layerwise",
-                  "galore_adamw_8bit_layerwise",
-                  "galore_adafactor_layerwise",
-                  "lomo",
-                  "adalomo",
-                  "grokadamw",
-                  "schedule_free_radam",
-                  "schedule_free_adamw",
-                  "schedule_free_sgd",
-                  "apollo_adamw",
-                  "apollo_adamw_layerwise",
-                  "stable_adamw",
-                  "flash_adam",
-                  "flash_sgd",
-                  "flash_sgdw"},
-                 "use adamw_torch, adamw_8bit, lion_32bit, sgd or muon")
+        .but_not(
+            {"adamw_hf",
+             "ademamix",
+             "adagrad",
+             "ademamix_8bit",
+             "paged_ademamix_32bit",
+             "paged_ademamix_8bit",
+             "rmsprop",
+             "rmsprop_bnb",
+             "rmsprop_bnb_8bit",
+             "rmsprop_bnb_32bit",
+             "galore_adamw",
+             "galore_adamw_8bit",
+             "galore_adafactor",
+             "galore_adamw_layerwise",
+             "galore_adamw_8bit_layerwise",
+             "galore_adafactor_layerwise",
+             "lomo",
+             "adalomo",
+             "grokadamw",
+             "schedule_free_radam",
+             "apollo_adamw",
+             "apollo_adamw_layerwise",
+             "stable_adamw",
+             "flash_adam",
+             "flash_sgd",
+             "flash_sgdw"},
+            "use adamw_torch, adamw_8bit, lion_32bit, adafactor, sgd, muon or schedule_free_adamw")
         .takes(
             {"paged_adamw_8bit"}, "adamw_8bit",
             "it is AdamW with moments in 8 bits, whose pages bitsandbytes moves to the host when "
@@ -129,7 +127,8 @@ void add_training_options(OptionTable& table) {
         .serve("optim_args", &TrainingSettings::optim_args,
                "Arguments of optim, key=value,key=value. adamw_torch: decoupled_weight_decay; sgd: "
                "momentum, dampening, nesterov; muon: "
-               "momentum, nesterov, ns_steps, adjust_lr_fn.")
+               "momentum, nesterov, ns_steps, adjust_lr_fn; schedule_free_adamw: r, "
+               "weight_lr_power.")
         .shapes_loss_if_set();
     group
         .serve_json("lr_groups", &TrainingSettings::lr_groups,
@@ -210,7 +209,7 @@ void add_training_options(OptionTable& table) {
         "average_tokens_across_devices", Shape::boolean, "true",
         "the loss would depend on the layout; it is always the mean over all target tokens");
     group.refuse("optim_target_modules", Shape::list, "null", "every weight is trained");
-    group.refuse("adafactor", Shape::boolean, "false", "use optim adamw_8bit, lion_32bit or muon");
+    group.refuse("adafactor", Shape::boolean, "false", "use optim adafactor");
 }
 
 namespace {

@@ -229,6 +229,26 @@ struct Sgd {
 };
 void sgd(const Queue& queue, const Sgd& work);
 
+// The average of points, whose difference from the point of the step is the state.
+struct ScheduleFree {
+    float* weights;
+    float* difference;
+    float* second_moment;   // may be null
+    const float* gradient;  // null: the copy is written and nothing else
+    NumberType copy_type;
+    void* copy;
+    int64_t count;
+    float gradient_scale;
+    float decay;
+    float second_keeps, second_takes;
+    float root_scale;
+    float epsilon;
+    float step_size;
+    float average;  // share of the point in it
+    float ahead;    // share of the difference in the copy
+};
+void schedule_free(const Queue& queue, const ScheduleFree& work);
+
 // A moment in 8 bits (ops/coded_moments.hpp).
 struct CodedMoment {
     uint8_t* codes;

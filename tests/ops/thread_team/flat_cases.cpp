@@ -87,6 +87,31 @@ void updates_without_adaption(int64_t count) {
                 });
 }
 
+template <class Copy>
+void updates_without_schedule(int64_t count) {
+    for (const bool has_moment : {true, false})
+        for (const bool has_gradient : {true, false})
+            compare(named<Copy>("schedule_free", count), [&](const Queue& queue, Memory& memory) {
+                schedule_free(
+                    queue, {.weights = memory.numbers<float>(count),
+                            .difference = memory.numbers<float>(count),
+                            .second_moment = has_moment ? positive<float>(memory, count) : nullptr,
+                            .gradient = has_gradient ? memory.numbers<float>(count) : nullptr,
+                            .copy_type = number_type<Copy>,
+                            .copy = memory.unset<Copy>(count),
+                            .count = count,
+                            .gradient_scale = 1,
+                            .decay = 0.1F,
+                            .second_keeps = 0.99F,
+                            .second_takes = 0.01F,
+                            .root_scale = 1,
+                            .epsilon = 1e-8F,
+                            .step_size = 1e-3F,
+                            .average = 0.25F,
+                            .ahead = 0.1F});
+            });
+}
+
 constexpr int64_t numbers_of_block = 256;
 
 // Codes in some order, and as many values as there are codes, from -1 or 0 to 1.
@@ -148,6 +173,7 @@ void flat_cases(Part part) {
         using Moment = std::remove_pointer_t<decltype(type)>;
         updates<Moment>(5000);
         updates_without_adaption<Moment>(5000);
+        updates_without_schedule<Moment>(5000);
     });
     updates_in_eight_bits(2);
 }
