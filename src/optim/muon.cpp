@@ -48,7 +48,14 @@ public:
             works.push_back(
                 orthogonalization_work(matrix.rows, matrix.columns, arguments_.ns_steps));
         of_ranks_ = distribute_matrices(works, ranks_ == nullptr ? 1 : ranks_->size());
+        for (const std::vector<size_t>& of_rank : of_ranks_) {
+            double work = 0;
+            for (const size_t matrix : of_rank) work += works[matrix];
+            most_work_ = std::max(most_work_, work);
+        }
     }
+
+    double product_operations() const override { return most_work_; }
 
     void step(const Step& step) override {
         average(step);
@@ -200,6 +207,7 @@ private:
     std::vector<Matrix> matrices_;
     comm::Communicator* ranks_ = nullptr;        // that divide the units; null: nobody does
     std::vector<std::vector<size_t>> of_ranks_;  // matrices, by their number
+    double most_work_ = 0;                       // operations, of one rank
 };
 
 // Matrices inside the model. A tensor of more dimensions is a stack of matrices where its first

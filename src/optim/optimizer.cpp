@@ -50,6 +50,12 @@ int64_t Optimizer::memory() const {
     return bytes;
 }
 
+double Optimizer::product_operations() const {
+    double operations = 0;
+    for (const auto& updater : updaters_) operations += updater->product_operations();
+    return operations;
+}
+
 int64_t Optimizer::own_bytes(const shard::Zero& zero) const {
     int64_t bytes = 0;
     for (const auto& updater : updaters_)

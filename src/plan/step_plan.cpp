@@ -120,6 +120,7 @@ public:
         plan.memory =
             train::memory_by_kind(stack_.zero, *stack_.optimizer, peak_.peak(), staging_.bytes());
         plan.memory.save_copy = save_copy();
+        plan.update_products = stack_.optimizer->product_operations();
         plan.peak = peak_.peak();
         plan.peak_at = peak_.moment();
         for (const Traffic& traffic : traffic_)

@@ -245,6 +245,9 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     parts.push_back(
         {"loss", "loss", work.tokens * static_cast<double>(spec.vocabulary) / device.loss_logits});
     parts.push_back({"update of weights", "optimizer", seconds_of_update(question, plan, device)});
+    if (plan.update_products > 0)
+        parts.push_back(
+            {"orthogonalization", "optimizer", plan.update_products / device.bf16.products});
     time.products = sum_of(parts, "products");
     time.attention = sum_of(parts, "attention");
     time.rows = sum_of(parts, "rows");

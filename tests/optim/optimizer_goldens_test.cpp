@@ -242,6 +242,21 @@ BOOST_AUTO_TEST_CASE(factors_take_a_number_for_each_row_and_column) {
     BOOST_TEST(test::world().sum(optimizer->own_bytes(zero)) == 4 * (rows + columns));
 }
 
+// The plan of a step counts the products of the rank with most of them.
+BOOST_AUTO_TEST_CASE(muon_counts_its_products) {
+    const config::TrainingSettings settings = settings_of("muon");
+    const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
+    const shard::Zero zero(layout_of(settings).finish(mesh.shape().zero()), profiles[3],
+                           {at::kFloat, at::kFloat}, mesh);
+    const double wide = optim::orthogonalization_work(64, 128, 5);
+    const double tall = optim::orthogonalization_work(96, 48, 5);
+    const double square = optim::orthogonalization_work(64, 64, 5);
+    const double most =
+        test::world().size() == 1 ? wide + tall + square : std::max(wide, tall + square);
+    const double counted = optim::make_optimizer(zero, settings)->product_operations();
+    BOOST_TEST((test::world().size() > 2 ? counted >= wide : counted == most));
+}
+
 // Of Qwen3-8B: 36 layers with queries, keys, values, output, gate, up and down.
 BOOST_AUTO_TEST_CASE(eight_ranks_orthogonalize_alike_much) {
     std::vector<double> works;

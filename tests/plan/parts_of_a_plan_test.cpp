@@ -102,6 +102,11 @@ BOOST_AUTO_TEST_CASE(the_seconds_of_an_update) {
         const auto bytes = static_cast<double>(optim::update_bytes(config.training));
         const double ranks = mesh::cuts_of(config.parallel).optimizer ? 1 : 2;
         BOOST_TEST(std::abs(time.optimizer - ranks * weights * bytes / 1e6) < 1e-12);
+        made.bf16.products = 1e9;
+        plan.update_products = 3e9;
+        const plan::StepTime with_products =
+            plan::estimate_seconds(question, plan, made, ranks_per_node);
+        BOOST_TEST(std::abs(with_products.optimizer - time.optimizer - 3) < 1e-9);
     }
 }
 

@@ -57,6 +57,8 @@ public:
     // Updates the weights of all chunks and clears their gradients. Collective over the groups of
     // the shelf's units for some optimizers.
     virtual void step(const Step& step);
+    // Operations of the matrix products of a step, in bf16, on the rank with most of them.
+    virtual double product_operations() const { return 0; }
 
 protected:
     // A range of weights with one decay and one rate, with their states and gradients: flat, the
@@ -138,7 +140,8 @@ public:
     void forget();
 
     const std::vector<std::unique_ptr<Updater>>& updaters() const { return updaters_; }
-    int64_t memory() const;  // bytes of all states, in memory
+    int64_t memory() const;             // bytes of all states, in memory
+    double product_operations() const;  // Updater's, of all
     // Bytes of the states of the weights that belong to this rank alone, wherever they lie.
     int64_t own_bytes(const shard::Zero& zero) const;
     int64_t steps_done() const { return steps_done_; }

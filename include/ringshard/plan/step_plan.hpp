@@ -54,6 +54,7 @@ struct StepPlan {
     int64_t scratch_bytes = 0;          // of tensors that are kept in files
     int64_t offloaded_activations = 0;  // bytes of their store, which the above counts too
     int64_t moved_bytes = 0;            // written and read there in a step
+    double update_products = 0;         // operations of the optimizer's products in a step
     int64_t saved_bytes = 0;            // that this rank writes of a checkpoint
     int64_t checkpoint_bytes = 0;       // of all ranks
     int64_t imaginary_tokens = 0;       // that the simulated steps had: the cost of this plan
