@@ -61,6 +61,35 @@ BOOST_AUTO_TEST_CASE(lion_rounds_the_weights_on_the_way) {
     BOOST_TEST(with_copy.copy.equal(plain.weights.to(at::kBFloat16)));
 }
 
+// Against the formulas with x, y and z; without a gradient the copy gets the same bits.
+BOOST_AUTO_TEST_CASE(schedule_free_updates_average_the_points) {
+    constexpr ops::ScheduleFreeStep step{1e-2, 0.9, 0.99, 1e-8, 0.1, 0.5, 0.25, 2};
+    for (const bool has_moment : {true, false})
+        for (const auto type : {at::kFloat, at::kBFloat16}) {
+            const ops::AdamWBuffers b = buffers(false);
+            const ops::ScheduleFreeBuffers made{
+                b.weights, b.gradient.flip(0) * 0.1,
+                has_moment ? at::full_like(b.weights, 0.3) : at::Tensor(), b.gradient,
+                at::empty_like(b.weights, type)};
+            const at::Tensor gradient = 0.5 * b.gradient;
+            const at::Tensor second = 0.99 * 0.3 + 0.01 * gradient.square();
+            const at::Tensor root = (second / (1 - 0.99 * 0.99)).sqrt() + 1e-8;
+            const at::Tensor y = b.weights + 0.1 * made.difference;
+            at::Tensor z = b.weights + made.difference;
+            z = z - 1e-2 * ((has_moment ? gradient / root : gradient) + 0.1 * y);
+            const at::Tensor x = 0.75 * b.weights + 0.25 * z;
+            ops::schedule_free(made, step);
+            BOOST_TEST((made.weights - x).abs().max().item<double>() < 1e-6);
+            BOOST_TEST((made.difference - (z - x)).abs().max().item<double>() < 1e-6);
+            const at::Tensor copy = made.copy.clone();
+            const double off = type == at::kFloat ? 1e-6 : 2e-2;
+            BOOST_TEST((copy - (0.1 * z + 0.9 * x)).abs().max().item<double>() < off);
+            ops::schedule_free({made.weights, made.difference, made.second_moment, {}, made.copy},
+                               step);
+            BOOST_TEST(made.copy.equal(copy));
+        }
+}
+
 BOOST_AUTO_TEST_CASE(small_steps_are_not_lost_in_bf16_moments) {
     // One step changes the second moment by less than half a unit of bf16's last place: rounded to
     // nearest it would stay where it is.
