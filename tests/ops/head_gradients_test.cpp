@@ -79,6 +79,7 @@ BOOST_AUTO_TEST_CASE(one_pass_writes_and_sums_the_same) {
                                     {3, 5, 32, 8, 128},                // more pairs than threads
                                     {2, 9, 4, 2, 64, 0, false, true},  // as cuDNN returns them
                                     {2, 9, 4, 2, 16},
+                                    {2, 9, 4, 2, 8},   // less than two packs
                                     {2, 9, 3, 1, 24},  // few packs, and none
                                     {2, 9, 4, 2, 64, 32},
                                     {2, 9, 4, 2, 64, 0, true}};  // not in one pass

@@ -160,10 +160,11 @@ int of_pack(NumberType type) { return type == NumberType::fp32 ? 4 : 8; }
 
 }  // namespace
 
-// All that multiprocessors hold at a time.
+// All that multiprocessors hold at a time. Heads of less than two packs, which put_head_gradients()
+// declines, have no pairs.
 int64_t num_token_ranges(const HeadGradients& work) {
     constexpr int64_t warps = multiprocessors * resident_blocks * teams_per_block(threads);
-    const int64_t ranges = warps / warps_of_row(work, of_pack(work.type));
+    const int64_t ranges = warps / std::max<int64_t>(1, warps_of_row(work, of_pack(work.type)));
     return std::clamp<int64_t>(ranges, 1, work.n * work.t);
 }
 
