@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "product_shape.hpp"
 
@@ -20,6 +21,10 @@ public:
     GpuProducts& operator=(const GpuProducts&) = delete;
 
     void multiply(const GpuProduct& product);
+    // The product of each group of so many rows at least, all by one kernel: a row has the same
+    // bits in whatever company, and no kernel is looked for where the counts are new.
+    void multiply_groups(const GroupedProduct& product, const std::vector<int64_t>& counts,
+                         int64_t least_rows = 1);
 
     // Kernels that can make this product, numbered from cuBLASLt's own choice.
     int64_t count_kernels(const GpuProduct& product);

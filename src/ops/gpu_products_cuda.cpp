@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "groups.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/ops/gemm.hpp"
@@ -76,6 +77,14 @@ Operation operation_of(const ProductShape& shape) {
     return operation;
 }
 
+// Where the matrices of a product lie.
+struct Places {
+    const void* left;
+    const void* right;
+    const void* addend;
+    void* result;
+};
+
 }  // namespace
 
 // cuBLASLt's description of a shape, and the kernel that it runs for the shape.
@@ -95,7 +104,9 @@ public:
             uint64_t{at::cuda::getCUDABlasLtWorkspaceSize()}, shape);
         // Parts of a sum are added in fp32.
         set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-            uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}, shape);
+            shape.may_split_sums ? uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}
+                                 : uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE},
+            shape);
         set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.alignments[0], shape);
         set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.alignments[1], shape);
         set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.alignments[2], shape);
@@ -133,20 +144,42 @@ public:
         if (shape_.has_bias)
             set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias.const_data_ptr(),
                 shape_);
-        const float one = 1;
-        const float share_of_addend = shape_.has_addend ? product.share_of_addend : 0;
         void* const result = product.result.mutable_data_ptr();
-        check(cublasLtMatmul(
-                  at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(), &one,
-                  product.b.const_data_ptr(), left_.get(), product.a.const_data_ptr(), right_.get(),
-                  &share_of_addend, shape_.has_addend ? product.addend.const_data_ptr() : result,
-                  addend_.get(), result, result_.get(), &kernel(number),
-                  at::cuda::getCUDABlasLtWorkspace(), at::cuda::getCUDABlasLtWorkspaceSize(),
-                  at::cuda::getCurrentCUDAStream()),
-              "cublasLtMatmul", shape_);
+        multiply({product.b.const_data_ptr(), product.a.const_data_ptr(),
+                  shape_.has_addend ? product.addend.const_data_ptr() : result, result},
+                 shape_.has_addend ? product.share_of_addend : 0, kernel(number));
+    }
+    // Of so many tokens, in place of those of the shape.
+    void multiply(const Places& places, float share_of_addend, int64_t tokens) {
+        set_columns(right_, tokens);
+        if (shape_.turns_right) {
+            set_columns(left_, tokens);
+        } else {
+            set_columns(addend_, tokens);
+            set_columns(result_, tokens);
+        }
+        multiply(places, share_of_addend, kernels_.front());
     }
 
 private:
+    void multiply(const Places& places, float share_of_addend,
+                  const cublasLtMatmulAlgo_t& kernel) const {
+        const float one = 1;
+        check(cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(), &one,
+                             places.left, left_.get(), places.right, right_.get(), &share_of_addend,
+                             places.addend, addend_.get(), places.result, result_.get(), &kernel,
+                             at::cuda::getCUDABlasLtWorkspace(),
+                             at::cuda::getCUDABlasLtWorkspaceSize(),
+                             at::cuda::getCurrentCUDAStream()),
+              "cublasLtMatmul", shape_);
+    }
+    void set_columns(const Layout& layout, int64_t columns) const {
+        const auto number = narrow<uint64_t>(columns);
+        check(cublasLtMatrixLayoutSetAttribute(layout.get(), CUBLASLT_MATRIX_LAYOUT_COLS, &number,
+                                               sizeof number),
+              "cublasLtMatrixLayoutSetAttribute", shape_);
+    }
+
     ProductShape shape_;
     Operation operation_;
     Layout left_;
@@ -161,16 +194,46 @@ GpuProducts::~GpuProducts() = default;
 
 namespace {
 
-// Returns the shape with the multiprocessors that products may use at the moment.
-ProductShape shape_now(const GpuProduct& product) {
+// Those that products may use at the moment.
+int32_t multiprocessors_now() {
     int32_t multiprocessors = 0;
     const cublasStatus_t status =
         cublasGetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), &multiprocessors);
     RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "{}", cublasGetStatusString(status));
-    return shape_of(product, multiprocessors);
+    return multiprocessors;
+}
+ProductShape shape_now(const GpuProduct& product) {
+    return shape_of(product, multiprocessors_now());
+}
+
+// Part `number` along the first dimension.
+char* part_of(const at::Tensor& all, int64_t number) {
+    return static_cast<char*>(all.mutable_data_ptr()) + number * all.stride(0) * all.element_size();
+}
+
+Places places_of(const GroupedProduct& product, int64_t group, int64_t first_row) {
+    char* const y = part_of(product.y, first_row);
+    char* const x = part_of(product.x, first_row);
+    char* const w = part_of(product.w, group);
+    switch (product.pass) {
+        case GemmPass::forward: return {w, x, y, y};
+        case GemmPass::input_gradient: return {w, y, x, x};
+        case GemmPass::weight_gradient: break;
+    }
+    return {x, y, w, w};
 }
 
 }  // namespace
+
+void GpuProducts::multiply_groups(const GroupedProduct& product, const std::vector<int64_t>& counts,
+                                  int64_t least_rows) {
+    constexpr int64_t rows_of_a_usual_group = 512;
+    Plan& plan = plan_of(shape_of_group(product, rows_of_a_usual_group, multiprocessors_now()));
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        if (count >= least_rows)
+            plan.multiply(places_of(product, group, begin), product.share_of_w, count);
+    });
+}
 
 void GpuProducts::multiply(const GpuProduct& product) {
     constexpr int64_t taken_or_own = 0;

@@ -2,42 +2,46 @@
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/sort.h>
 
 #include "backends.hpp"
 #include "by_index.hpp"
+#include "gpu_products.hpp"
 #include "groups.hpp"
 #include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::ops::cuda {
 
-at::Tensor grouped_linear(const Gemms&, const at::Tensor& x, const at::Tensor& weights,
+// The kernels on the host, too, are those that multiply without a GPU.
+at::Tensor grouped_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weights,
                           const std::vector<int64_t>& counts) {
+    if (!x.is_cuda()) return cpu::grouped_linear(gemms, x, weights, counts);
     at::Tensor y = at::empty({x.size(0), weights.size(1)}, x.options());
-    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
-        at::Tensor part = y.narrow(0, begin, count);
-        at::mm_out(part, x.narrow(0, begin, count), weights.select(0, group).t());
-    });
+    gemms.on_gpu().multiply_groups({GemmPass::forward, y, x, weights}, counts);
     return y;
 }
 
-at::Tensor grouped_linear_backward_input(const Gemms&, const at::Tensor& dy,
+at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                          const at::Tensor& weights,
                                          const std::vector<int64_t>& counts) {
+    if (!dy.is_cuda()) return cpu::grouped_linear_backward_input(gemms, dy, weights, counts);
     at::Tensor dx = at::empty({dy.size(0), weights.size(2)}, dy.options());
-    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
-        at::Tensor part = dx.narrow(0, begin, count);
-        at::mm_out(part, dy.narrow(0, begin, count), weights.select(0, group));
-    });
+    gemms.on_gpu().multiply_groups({GemmPass::input_gradient, dy, dx, weights}, counts);
     return dx;
 }
 
 void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
                                  const at::Tensor& dy, const at::Tensor& x,
                                  const std::vector<int64_t>& counts, bool begins) {
+    if (!x.is_cuda())
+        return cpu::add_grouped_weight_gradient(gemms, d_weights, dy, x, counts, begins);
     if (begins) begin_empty_groups(d_weights, counts);
+    // A kernel for many terms gave a wrong sum over an expert's few rows (fp32, H200).
+    constexpr int64_t many = 64;
+    gemms.on_gpu().multiply_groups(
+        {GemmPass::weight_gradient, dy, x, d_weights, begins ? 0.0F : 1.0F}, counts, many);
     for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        if (count >= many) return;
         cuda::add_weight_gradient(gemms, d_weights.select(0, group), dy.narrow(0, begin, count),
                                   x.narrow(0, begin, count), begins);
     });

@@ -68,14 +68,49 @@ ProductShape ProductShape::without_additions() const {
     return alone;
 }
 
-ProductShape ProductShape::of_any_tokens() const {
-    ProductShape any = without_additions();
-    any.right.columns = 0;
+ProductShape ProductShape::of_tokens(int64_t tokens) const {
+    ProductShape other = *this;
+    other.right.columns = tokens;
     if (turns_right)  // a sum over the tokens
-        any.left.columns = 0;
+        other.left.columns = tokens;
     else
-        any.addend.columns = any.result.columns = 0;
-    return any;
+        other.addend.columns = other.result.columns = tokens;
+    return other;
+}
+
+namespace {
+
+GpuProduct product_of_group(const GroupedProduct& all) {
+    const at::Tensor w = all.w.select(0, 0);
+    switch (all.pass) {
+        case GemmPass::forward: return {all.y, all.x, w.t()};
+        case GemmPass::input_gradient: return {all.x, all.y, w};
+        case GemmPass::weight_gradient: break;
+    }
+    return {w, all.y.t(), all.x, w, at::Tensor(), all.share_of_w};
+}
+
+// Of the parts of a tensor along its first dimension.
+uint32_t alignment_of_parts(const at::Tensor& all) {
+    uint32_t alignment = alignment_of(all);
+    while (all.stride(0) * all.element_size() % alignment != 0) alignment /= 2;
+    return alignment;
+}
+
+}  // namespace
+
+ProductShape shape_of_group(const GroupedProduct& product, int64_t rows, int32_t multiprocessors) {
+    ProductShape shape = shape_of(product_of_group(product), multiprocessors).of_tokens(rows);
+    shape.may_split_sums = false;
+    const uint32_t y = alignment_of_parts(product.y);
+    const uint32_t x = alignment_of_parts(product.x);
+    const uint32_t w = alignment_of_parts(product.w);
+    switch (product.pass) {
+        case GemmPass::forward: shape.alignments = {w, x, y, y}; break;
+        case GemmPass::input_gradient: shape.alignments = {w, y, x, x}; break;
+        case GemmPass::weight_gradient: shape.alignments = {x, y, w, w}; break;
+    }
+    return shape;
 }
 
 }  // namespace ringshard::ops

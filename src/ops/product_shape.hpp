@@ -6,6 +6,8 @@
 #include <compare>
 #include <cstdint>
 
+#include "ringshard/ops/gemm.hpp"
+
 namespace ringshard::ops {
 
 // result = a b + addend + bias: [m, n] = [m, k] [k, n] + [m, n] + [n]. Rows or columns of a and b
@@ -43,7 +45,8 @@ struct ProductShape {
     bool has_bias;
     // Bytes, at most 16, beyond which no kernel gains: of left, right, addend, result.
     std::array<uint32_t, 4> alignments;
-    int32_t multiprocessors;  // for which the kernel is planned; 0: all
+    int32_t multiprocessors;     // for which the kernel is planned; 0: all
+    bool may_split_sums = true;  // in parts, of a number of terms that the kernel expects
     auto operator<=>(const ProductShape&) const = default;
 
     // The product alone.
@@ -51,8 +54,20 @@ struct ProductShape {
     // Of a product of a layer: the rows that go through the layer, and the same product of however
     // many.
     int64_t tokens() const { return right.columns; }
-    ProductShape of_any_tokens() const;
+    ProductShape of_tokens(int64_t tokens) const;
+    ProductShape of_any_tokens() const { return without_additions().of_tokens(0); }
 };
 ProductShape shape_of(const GpuProduct& product, int32_t multiprocessors);
+
+// Linear layers side by side (ops/grouped_linear.hpp): y = x w^T, x = y w, or w = y^T x + share w.
+struct GroupedProduct {
+    GemmPass pass;
+    at::Tensor y;  // [rows, out]
+    at::Tensor x;  // [rows, in]
+    at::Tensor w;  // [groups, out, in]
+    float share_of_w = 0;
+};
+// That of any group: the shape of so many rows, with alignments that all groups have.
+ProductShape shape_of_group(const GroupedProduct& product, int64_t rows, int32_t multiprocessors);
 
 }  // namespace ringshard::ops

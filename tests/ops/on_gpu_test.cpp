@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 
 #include "backends.hpp"
 #include "on_gpu.hpp"
@@ -309,6 +310,83 @@ BOOST_AUTO_TEST_CASE(products_add_what_lies_apart, *boost::unit_test::preconditi
             BOOST_TEST(wider[0].abs().sum().item<double>() == 0);
             BOOST_TEST(wider[tokens + 1].abs().sum().item<double>() == 0);
             BOOST_TEST(kept.cpu().equal(addend));
+        }
+    }
+}
+
+// Else a token of one document would move bits of another, if it chose another expert.
+BOOST_AUTO_TEST_CASE(a_row_of_a_group_does_not_depend_on_its_company,
+                     *boost::unit_test::precondition(is_whole)) {
+    const Gemms gemms;
+    constexpr int64_t rows = 700;
+    for (const auto& [type, out, in] : {std::tuple{at::kFloat, 48, 32},
+                                        {at::kFloat, 33, 20},
+                                        {at::kFloat, 1407, 32},
+                                        {at::kBFloat16, 48, 32},
+                                        {at::kBFloat16, 33, 21},
+                                        {at::kBFloat16, 1024, 2048}}) {
+        BOOST_TEST_INFO_SCOPE(at::toString(type) << " " << out << " x " << in);
+        const double most = type == at::kFloat ? 1e-5 : 4e-3;
+        const at::Tensor x = at::randn({rows, in}).to(type);
+        const at::Tensor dy = at::randn({rows, out}).to(type);
+        const at::Tensor weights = at::randn({3, out, in}).to(type);
+        const std::vector<int64_t> counts{1, 499, 200};
+        const at::Tensor y = cuda::grouped_linear(gemms, x.cuda(), weights.cuda(), counts);
+        const at::Tensor dx =
+            cuda::grouped_linear_backward_input(gemms, dy.cuda(), weights.cuda(), counts);
+        for (const int64_t other : {1, 2, 7, 64, 199}) {
+            const auto some = [&](const at::Tensor& all) {
+                return all.narrow(0, rows - other, other);
+            };
+            const std::vector<int64_t> few{0, 0, other};
+            BOOST_TEST(
+                some(y).equal(cuda::grouped_linear(gemms, some(x).cuda(), weights.cuda(), few)));
+            BOOST_TEST(some(dx).equal(
+                cuda::grouped_linear_backward_input(gemms, some(dy).cuda(), weights.cuda(), few)));
+        }
+        const at::Tensor sums = at::ones({3, out, in}).cuda();
+        cuda::add_grouped_weight_gradient(gemms, sums, dy.cuda(), x.cuda(), counts, false);
+        const at::Tensor written = at::full({3, out, in}, std::nan("")).cuda();
+        cuda::add_grouped_weight_gradient(gemms, written, dy.cuda(), x.cuda(), {0, 500, 200}, true);
+        BOOST_TEST(written[0].abs().sum().item<double>() == 0);
+        int64_t begin = 0;
+        for (int64_t group = 0; group < 3; ++group) {
+            const auto part = [&](const at::Tensor& all) {
+                return all.narrow(0, begin, counts[static_cast<size_t>(group)]).to(at::kFloat);
+            };
+            const at::Tensor weight = weights[group].to(at::kFloat);
+            BOOST_TEST(distance(part(y), part(x).mm(weight.t())) < most);
+            BOOST_TEST(distance(part(dx), part(dy).mm(weight)) < most);
+            BOOST_TEST(distance(sums[group], 1 + part(dy).t().mm(part(x))) < 3e-6);
+            begin += counts[static_cast<size_t>(group)];
+        }
+    }
+}
+
+// The kernel for groups is chosen for more rows than any of these has.
+BOOST_AUTO_TEST_CASE(sums_over_few_rows_of_a_group, *boost::unit_test::precondition(is_whole)) {
+    const Gemms gemms;
+    std::vector<int64_t> counts(40);
+    std::iota(counts.begin(), counts.end(), int64_t{0});
+    const int64_t rows = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    for (const auto& [type, out, in] : {std::tuple{at::kFloat, 48, 32},
+                                        {at::kFloat, 32, 48},
+                                        {at::kFloat, 24, 32},
+                                        {at::kFloat, 96, 32},
+                                        {at::kFloat, 96, 64},
+                                        {at::kBFloat16, 48, 32},
+                                        {at::kBFloat16, 32, 48}}) {
+        BOOST_TEST_INFO_SCOPE(at::toString(type) << " " << out << " x " << in);
+        const at::Tensor x = at::randn({rows, in}).to(type);
+        const at::Tensor dy = at::randn({rows, out}).to(type);
+        const at::Tensor sums = at::full({40, out, in}, std::nan("")).cuda();
+        cuda::add_grouped_weight_gradient(gemms, sums, dy.cuda(), x.cuda(), counts, true);
+        int64_t begin = 0;
+        for (int64_t group = 1; group < 40; begin += group, ++group) {
+            const auto part = [&](const at::Tensor& all) {
+                return all.narrow(0, begin, group).to(at::kFloat);
+            };
+            BOOST_TEST(distance(sums[group], part(dy).t().mm(part(x))) < 3e-6, group << " rows");
         }
     }
 }

@@ -98,6 +98,33 @@ BOOST_AUTO_TEST_CASE(a_product_of_any_tokens) {
         BOOST_TEST((forward(8).of_any_tokens() != other.of_any_tokens()));
 }
 
+BOOST_AUTO_TEST_CASE(the_product_of_any_group) {
+    for (const auto& [rows, out, in] : {std::array<int64_t, 3>{40, 24, 16}, {40, 7, 12}}) {
+        const at::Tensor x = numbers({rows, in});
+        const at::Tensor y = numbers({rows, out});
+        const at::Tensor w = numbers({3, out, in});
+        for (const auto& [group, begin, count] :
+             {std::array<int64_t, 3>{0, 0, 5}, {1, 5, 33}, {2, 38, 2}}) {
+            const at::Tensor of_x = x.narrow(0, begin, count);
+            const at::Tensor of_y = y.narrow(0, begin, count);
+            const at::Tensor of_w = w[group];
+            for (const auto& [pass, product] :
+                 {std::pair{ops::GemmPass::forward, GpuProduct{of_y, of_x, of_w.t()}},
+                  {ops::GemmPass::input_gradient, {of_x, of_y, of_w}},
+                  {ops::GemmPass::weight_gradient, {of_w, of_y.t(), of_x, of_w}}}) {
+                ops::ProductShape shape = ops::shape_of(product, 0);
+                const ops::ProductShape of_group = ops::shape_of_group({pass, y, x, w}, count, 0);
+                for (size_t matrix = 0; matrix < 4; ++matrix)
+                    BOOST_TEST(of_group.alignments[matrix] <= shape.alignments[matrix]);
+                BOOST_TEST(!of_group.may_split_sums);
+                shape.alignments = of_group.alignments;
+                shape.may_split_sums = false;
+                BOOST_TEST((shape == of_group));
+            }
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_choice_holds_whatever_is_added) {
     const at::Tensor x = numbers({8, 16});
     const at::Tensor weight = numbers({24, 16});
