@@ -119,7 +119,7 @@ void gates_backward(const ops::DeltaGates& gradients, const Parts& parts,
 
 // Views of the heads in rows that were convolved, or in their gradients.
 ops::DeltaHeads as_heads(const at::Tensor& rows, const ops::DeltaGates& gates,
-                         const DeltaSizes& sizes) {
+                         const DeltaSizes& sizes, c10::DeviceType planned) {
     const auto part = [&](int64_t begin, int64_t heads, int64_t dim) {
         return rows.narrow(1, begin, heads * dim).unflatten(1, {heads, dim});
     };
@@ -128,7 +128,8 @@ ops::DeltaHeads as_heads(const at::Tensor& rows, const ops::DeltaGates& gates,
             part(sizes.first_value(), sizes.value_heads, sizes.value_dim),
             gates.log_decay,
             gates.beta,
-            sizes.rule};
+            sizes.rule,
+            planned};
 }
 
 // Returns the outputs of the rule, plus a share of each token's own value.
@@ -157,7 +158,8 @@ SequenceDelta::Result SequenceDelta::forward(const DeltaSizes& sizes, const at::
     const DeltaWeights of_share = share.of(weights);
     const at::Tensor convolved = ops::causal_conv(
         mine.convolved, {of_share.conv, chain.stretches, result.before, of_share.conv_bias});
-    const ops::DeltaHeads heads = as_heads(convolved, gates_of(mine, of_share.decay), share.sizes);
+    const ops::DeltaHeads heads =
+        as_heads(convolved, gates_of(mine, of_share.decay), share.sizes, planned_);
     if (chain.slots > 0)
         result.first_state = first_states(
             chain, ring_, ops::delta_rule_maps(heads, cut_stretches(chain)), sizes.value_dim);
@@ -176,7 +178,8 @@ at::Tensor delta_cached(const DeltaSizes& sizes, const at::Tensor& rows,
     const at::Tensor convolved = ops::causal_conv(
         parts.convolved, {weights.conv, chain.stretches, cache.before, weights.conv_bias});
     keep_last_rows(parts.convolved, chain, cache.before);
-    const ops::DeltaHeads heads = as_heads(convolved, gates_of(parts, weights.decay), sizes);
+    const ops::DeltaHeads heads =
+        as_heads(convolved, gates_of(parts, weights.decay), sizes, c10::DeviceType::CPU);
     return read_of(heads, weights.skip, chain, {cache.states, cache.states}).flatten(1);
 }
 
@@ -201,7 +204,8 @@ at::Tensor SequenceDelta::backward(const DeltaSizes& sizes, const at::Tensor& ro
     const DeltaWeights of_share = share.of(weights);
     const ops::CausalConv conv{of_share.conv, chain.stretches, result.before, of_share.conv_bias};
     const at::Tensor convolved = ops::causal_conv(mine.convolved, conv);
-    const ops::DeltaHeads heads = as_heads(convolved, gates_of(mine, of_share.decay), share.sizes);
+    const ops::DeltaHeads heads =
+        as_heads(convolved, gates_of(mine, of_share.decay), share.sizes, planned_);
     const at::Tensor d_read = share.exchange.parts_in(d_out).unflatten(
         1, {share.sizes.value_heads, share.sizes.value_dim});
     at::Tensor d_last;
@@ -214,7 +218,7 @@ at::Tensor SequenceDelta::backward(const DeltaSizes& sizes, const at::Tensor& ro
         at::empty(convolved.sizes(), convolved.options().dtype(at::kFloat));
     const ops::DeltaGates d_gates{at::empty(heads.beta.sizes(), heads.beta.options()),
                                   at::empty(heads.beta.sizes(), heads.beta.options())};
-    const ops::DeltaHeads d_heads = as_heads(d_convolved, d_gates, share.sizes);
+    const ops::DeltaHeads d_heads = as_heads(d_convolved, d_gates, share.sizes, planned_);
     ops::delta_rule_backward(heads, chain.stretches, {result.first_state, {}, result.between},
                              d_read, d_heads, {d_last});
     if (of_share.skip.defined())

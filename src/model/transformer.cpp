@@ -53,14 +53,6 @@ double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
     return at::scalar_tensor(spec.embedding_multiplier, at::TensorOptions(type)).item().toDouble();
 }
 
-void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
-    if (!spec.has_states() || planned != c10::DeviceType::CUDA) return;
-    throw Error(
-        Failure{ExitCode::settings, format_text("device: {} has linear attention, whose memory on "
-                                                "a GPU is not planned so far; plan with device cpu",
-                                                spec.architecture)});
-}
-
 // Over a ring, other ranks make keys and values of a token's latent too: with the same factors, but
 // they do not know which tokens dropout or an adapter of several takes.
 void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
@@ -148,7 +140,6 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       on_phase_(options.on_phase),
       routers_(std::make_unique<RouterSums>(spec_, mesh.world(), mesh.device())),
       experts_(mesh.shape().sections > 1 ? &mesh.sections() : nullptr) {
-    check_plan(spec_, options.planned_device);
     check_latents(spec_, mesh);
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");

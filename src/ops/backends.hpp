@@ -37,7 +37,7 @@
     each(schedule_free) each(coded_adamw) each(coded_lion) \
     each(dequantize_nf4) \
     each(causal_conv) each(causal_conv_backward) \
-    each(invert_unit_triangles) each(delta_walk)
+    each(invert_unit_triangles) each(delta_walk) each(state_walk)
 // clang-format on
 
 #define RINGSHARD_DECLARE(operation) decltype(ops::operation) operation;

@@ -285,4 +285,6 @@ at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal) {
 
 Walk delta_walk(const WalkSteps& steps) { return backend_of(steps.values).delta_walk(steps); }
 
+StateWalk state_walk(const StateSteps& steps) { return backend_of(steps.added).state_walk(steps); }
+
 }  // namespace ringshard::ops

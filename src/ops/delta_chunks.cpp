@@ -64,8 +64,8 @@ void ChunkLayout::write_rows(const at::Tensor& chunks, const at::Tensor& rows) c
     rows.copy_(place_of_row_.defined() ? take_rows(places, place_of_row_) : places);
 }
 
-std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::Tensor& like) {
-    const int64_t most_chunks = like.is_cuda() ? gpu_segment_chunks : segment_chunks;
+std::vector<Segment> segments_of(std::span<const Stretch> stretches, const DeltaHeads& heads) {
+    const int64_t most_chunks = is_of_gpu(heads) ? gpu_segment_chunks : segment_chunks;
     std::vector<Segment> segments;
     std::vector<Stretch> parts;
     int64_t chunks = 0;
@@ -74,7 +74,7 @@ std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::T
         const int64_t rows = parts.back().begin + parts.back().length - begin;
         for (Stretch& part : parts) part.begin -= begin;
         segments.push_back({begin, rows, static_cast<int64_t>(last_stretch + 1 - parts.size()),
-                            std::ssize(parts), ChunkLayout(parts, rows, like)});
+                            std::ssize(parts), ChunkLayout(parts, rows, heads.k)});
         parts.clear();
         chunks = 0;
     };
@@ -93,8 +93,10 @@ std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::T
 }
 
 DeltaHeads rows_of(const DeltaHeads& all, const Segment& segment) {
-    const auto rows = [&](const at::Tensor& x) { return x.defined() ? rows_of(x, segment) : x; };
-    return {rows(all.q), rows(all.k), rows(all.v), rows(all.log_decay), rows(all.beta), all.rule};
+    DeltaHeads some = all;
+    for (at::Tensor* const x : {&some.q, &some.k, &some.v, &some.log_decay, &some.beta})
+        if (x->defined()) *x = rows_of(*x, segment);
+    return some;
 }
 
 DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span) {
@@ -105,8 +107,8 @@ DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span) {
     const auto of_values = [&](const at::Tensor& x) {
         return x.narrow(1, span.first * repeats, span.number * repeats);
     };
-    return {of_keys(all.q),           of_keys(all.k),      of_values(all.v),
-            of_values(all.log_decay), of_values(all.beta), all.rule};
+    return {of_keys(all.q),      of_keys(all.k), of_values(all.v), of_values(all.log_decay),
+            of_values(all.beta), all.rule,       all.planned};
 }
 
 at::Tensor by_head(const at::Tensor& chunks, int64_t key_heads) {
@@ -150,34 +152,16 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     w = at::matmul(solver, k.rows * (growth * beta));
 }
 
-namespace {
-
-// The states alone, of the additive rule: S' = whole S + added.
-Walk walk_states(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& added,
-                 const at::Tensor& first, bool is_backwards) {
-    const at::Tensor whole = flat_heads(chunks.whole);
-    Walk all{at::empty(added.sizes(), added.options()), {}, first.clone()};
-    for (size_t s = 0; s < layout.stretches().size(); ++s) {
-        const auto& [begin, end] = layout.stretches()[s];
-        at::Tensor state = all.last[static_cast<int64_t>(s)];
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t chunk = is_backwards ? begin + end - 1 - i : i;
-            all.states[chunk].copy_(state);
-            state.mul_(whole[chunk]).add_(added[chunk]);
-        }
-    }
-    return all;
-}
-
-}  // namespace
-
 Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,
           const at::Tensor& first_state) {
     if (!chunks.w.defined()) {
         const at::Tensor writer = flat_heads(chunks.written).transpose(2, 3);
-        Walk forth = walk_states(chunks, layout, at::matmul(writer, values), first_state, false);
-        forth.values = values;
-        return forth;
+        const StateWalk forth = state_walk({.whole = flat_heads(chunks.whole),
+                                            .added = at::matmul(writer, values),
+                                            .first = first_state,
+                                            .stretches = layout.stretches(),
+                                            .is_backwards = false});
+        return {forth.states, values, forth.last};
     }
     return delta_walk({.reader = flat_heads(chunks.w),
                        .writer = flat_heads(chunks.written),
@@ -191,9 +175,13 @@ Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor
 Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& d_values,
                const at::Tensor& d_reads, const at::Tensor& d_last_state) {
     if (!chunks.w.defined()) {
-        Walk back = walk_states(chunks, layout, d_reads, d_last_state, true);
-        back.values = at::matmul(flat_heads(chunks.written), back.states).add_(d_values);
-        return back;
+        const StateWalk back = state_walk({.whole = flat_heads(chunks.whole),
+                                           .added = d_reads,
+                                           .first = d_last_state,
+                                           .stretches = layout.stretches(),
+                                           .is_backwards = true});
+        return {back.states, at::matmul(flat_heads(chunks.written), back.states).add_(d_values),
+                back.last};
     }
     return delta_walk({.reader = flat_heads(chunks.written),
                        .writer = flat_heads(chunks.w),

@@ -49,6 +49,11 @@ private:
     at::Tensor place_of_row_;  // [t]; -1 outside of stretches
 };
 
+// True if a GPU computes, or meta tensors stand for those of one.
+inline bool is_of_gpu(const DeltaHeads& heads) {
+    return heads.k.is_cuda() || (heads.k.is_meta() && heads.planned == c10::DeviceType::CUDA);
+}
+
 // Chunks that are computed together: on the CPU few enough that their intermediate results stay in
 // the cache, on a GPU enough for all of its processors.
 inline constexpr int64_t segment_chunks = 16;
@@ -62,7 +67,7 @@ struct Segment {
     int64_t num_stretches;
     ChunkLayout layout;  // of its rows
 };
-std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::Tensor& like);
+std::vector<Segment> segments_of(std::span<const Stretch> stretches, const DeltaHeads& heads);
 // Views of its rows, and of the states of its stretches.
 DeltaHeads rows_of(const DeltaHeads& all, const Segment& segment);
 inline at::Tensor rows_of(const at::Tensor& all, const Segment& segment) {
@@ -131,6 +136,20 @@ struct Walk {
     at::Tensor last;    // [stretches, heads, dk, c]: at the end of the walk
 };
 Walk delta_walk(const WalkSteps& steps);
+
+// The same of the additive rule: S' = whole S + added.
+struct StateSteps {
+    at::Tensor whole;  // [n, heads, 1, 1]
+    at::Tensor added;  // [n, heads, dk, c]
+    at::Tensor first;  // [stretches, heads, dk, c]
+    std::span<const ChunkLayout::Chunks> stretches;
+    bool is_backwards;
+};
+struct StateWalk {
+    at::Tensor states;
+    at::Tensor last;
+};
+StateWalk state_walk(const StateSteps& steps);
 // Returns (1 + L)^-1 of L [..., 64, 64], whose diagonal, and all above it, is 0.
 at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal);
 

@@ -36,4 +36,18 @@ Walk delta_walk(const WalkSteps& steps) {
     return all;
 }
 
+StateWalk state_walk(const StateSteps& steps) {
+    StateWalk all{at::empty(steps.added.sizes(), steps.added.options()), steps.first.clone()};
+    for (size_t s = 0; s < steps.stretches.size(); ++s) {
+        const auto& [begin, end] = steps.stretches[s];
+        at::Tensor state = all.last[static_cast<int64_t>(s)];
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t chunk = steps.is_backwards ? begin + end - 1 - i : i;
+            all.states[chunk].copy_(state);
+            state.mul_(steps.whole[chunk]).add_(steps.added[chunk]);
+        }
+    }
+    return all;
+}
+
 }  // namespace ringshard::ops::cpu

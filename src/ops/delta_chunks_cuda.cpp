@@ -4,6 +4,8 @@
 #include "backends.hpp"
 #include "gpu/state_kernels.hpp"
 #include "gpu/tensors.hpp"
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/ops/device_copies.hpp"
 
 namespace ringshard::ops::cuda {
@@ -38,6 +40,11 @@ at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal) {
 }
 
 Walk delta_walk(const WalkSteps& steps) {
+    if (const int64_t keys = steps.first.size(2); keys > most_keys_of_walk)
+        throw Error(Failure{ExitCode::settings,
+                            format_text("linear_key_head_dim = {} in config.json: a GPU takes {} "
+                                        "at most; train with device cpu",
+                                        keys, most_keys_of_walk)});
     const at::Tensor reader = steps.reader.contiguous();
     const at::Tensor writer = steps.writer.contiguous();
     const at::Tensor whole = steps.whole.contiguous();
@@ -63,6 +70,24 @@ Walk delta_walk(const WalkSteps& steps) {
                                        .columns = sizes[3],
                                        .sign = steps.is_backwards ? 1.0F : -1.0F,
                                        .backwards = steps.is_backwards});
+    return all;
+}
+
+StateWalk state_walk(const StateSteps& steps) {
+    const at::Tensor whole = steps.whole.contiguous();
+    const at::Tensor added = steps.added.contiguous();
+    const at::Tensor begins = chunk_begins(steps.stretches, added.device());
+    const auto sizes = steps.first.sizes();
+    StateWalk all{at::empty(added.sizes(), added.options()), dense_copy(steps.first)};
+    gpu::state_walk(queue_of(added), {.whole = data<float>(whole),
+                                      .added = data<float>(added),
+                                      .states = data<float>(all.states),
+                                      .last = data<float>(all.last),
+                                      .chunk_begins = data<int64_t>(begins),
+                                      .stretches = sizes[0],
+                                      .heads = sizes[1],
+                                      .size = sizes[2] * sizes[3],
+                                      .backwards = steps.is_backwards});
     return all;
 }
 

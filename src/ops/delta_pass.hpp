@@ -16,11 +16,11 @@
 namespace ringshard::ops {
 
 // On the CPU each thread takes one key head at a time, so that its intermediate results stay in its
-// cache. Meta tensors stand for those on the CPU: as many heads at a time as threads. A
-// GPU takes all heads at once.
+// cache, and of meta tensors as many as there are threads. A GPU takes all heads at once.
 template <class Work>
-void for_heads(const at::Tensor& keys, Work work) {
-    if (keys.is_cuda()) return work(HeadSpan{0, keys.size(1)});
+void for_heads(const DeltaHeads& heads, Work work) {
+    const at::Tensor& keys = heads.k;
+    if (is_of_gpu(heads)) return work(HeadSpan{0, keys.size(1)});
     if (keys.is_meta()) {
         const int64_t threads = at::get_num_threads();
         for (int64_t head = 0; head < keys.size(1); head += threads)

@@ -8,10 +8,10 @@ namespace ringshard::ops {
 
 at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
                       const DeltaStates& states) {
-    const std::vector<Segment> segments = segments_of(stretches, heads.k);
+    const std::vector<Segment> segments = segments_of(stretches, heads);
     const double scale = scale_of(heads);
     at::Tensor read = at::empty(heads.v.sizes(), heads.v.options());
-    for_heads(heads.k, [&](const HeadSpan& span) {
+    for_heads(heads, [&](const HeadSpan& span) {
         Carried carried(states, heads, span, false);
         for (size_t i = 0; i < segments.size(); ++i) {
             const Segment& segment = segments[i];
@@ -33,15 +33,15 @@ at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretche
 }
 
 at::Tensor make_between(const DeltaHeads& heads, std::span<const Stretch> stretches) {
-    const auto segments = static_cast<int64_t>(segments_of(stretches, heads.k).size());
+    const auto segments = static_cast<int64_t>(segments_of(stretches, heads).size());
     return at::empty({segments, heads.v.size(1), heads.k.size(2), heads.v.size(2)},
                      heads.beta.options());
 }
 
 at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> stretches) {
-    const std::vector<Segment> segments = segments_of(stretches, heads.k);
+    const std::vector<Segment> segments = segments_of(stretches, heads);
     at::Tensor maps = identities(heads, stretches.size());
-    for_heads(heads.k, [&](const HeadSpan& span) {
+    for_heads(heads, [&](const HeadSpan& span) {
         for (const Segment& segment : segments) {
             const Pass pass(heads, span, segment);
             pass.walk_with(behind_zeros(pass.chunks.u.flatten(1, 2), columns_of_transition(heads)),

@@ -26,11 +26,11 @@ at::Tensor chunked_gradient(const at::Tensor& d_out, const ChunkLayout& layout,
 
 at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Stretch> stretches,
                                     const at::Tensor& d_out) {
-    const std::vector<Segment> segments = segments_of(stretches, heads.k);
+    const std::vector<Segment> segments = segments_of(stretches, heads);
     const double scale = scale_of(heads);
     const int64_t columns = columns_of_transition(heads);
     at::Tensor maps = identities(heads, stretches.size());
-    for_heads(heads.k, [&](const HeadSpan& span) {
+    for_heads(heads, [&](const HeadSpan& span) {
         for (const Segment& segment : std::views::reverse(segments)) {
             const Pass pass(heads, span, segment);
             const Unit q = chunked_queries(pass.heads, segment.layout);
@@ -171,8 +171,8 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
 void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
                          const DeltaStates& states, const at::Tensor& d_out,
                          const DeltaHeads& gradients, const DeltaStates& d_states) {
-    const std::vector<Segment> segments = segments_of(stretches, heads.k);
-    for_heads(heads.k, [&](const HeadSpan& span) {
+    const std::vector<Segment> segments = segments_of(stretches, heads);
+    for_heads(heads, [&](const HeadSpan& span) {
         Carried carried(d_states, heads, span, true);
         for (size_t i = segments.size(); i-- > 0;) {
             const Segment& segment = segments[i];

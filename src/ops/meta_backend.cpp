@@ -266,4 +266,9 @@ Walk delta_walk(const WalkSteps& steps) {
             at::empty(steps.values.sizes(), options), at::empty(sizes, options)};
 }
 
+StateWalk state_walk(const StateSteps& steps) {
+    return {at::empty(steps.added.sizes(), steps.added.options()),
+            at::empty(steps.first.sizes(), steps.first.options())};
+}
+
 }  // namespace ringshard::ops::meta

@@ -49,9 +49,11 @@ struct DeltaWeights {
 class SequenceDelta {
 public:
     // exchange: the type in which Ulysses ranks exchange heads; by default that of the computation.
+    // planned: what meta tensors stand for.
     SequenceDelta(comm::Communicator& ring, comm::Communicator& ulysses,
-                  std::optional<at::ScalarType> exchange = {})
-        : ring_(ring), ulysses_(ulysses), exchange_type_(exchange) {}
+                  std::optional<at::ScalarType> exchange = {},
+                  c10::DeviceType planned = c10::DeviceType::CPU)
+        : ring_(ring), ulysses_(ulysses), exchange_type_(exchange), planned_(planned) {}
 
     struct Result {
         at::Tensor out;          // [t, values] for this rank's tokens, of the type of the rows
@@ -72,6 +74,7 @@ private:
     comm::Communicator& ring_;
     comm::Communicator& ulysses_;
     std::optional<at::ScalarType> exchange_type_;
+    c10::DeviceType planned_;
 };
 
 }  // namespace ringshard::attention

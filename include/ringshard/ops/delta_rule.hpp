@@ -26,6 +26,8 @@ struct DeltaHeads {
     at::Tensor log_decay;  // [t, value heads], fp32: g, at most 0
     at::Tensor beta;       // [t, value heads], fp32
     StateRule rule = StateRule::delta;
+    // What meta tensors stand for: those of a GPU are computed in larger parts.
+    c10::DeviceType planned = c10::DeviceType::CPU;
 };
 
 // States of each stretch: [stretches, value heads, dk, dv], fp32. `first`: in which they begin,

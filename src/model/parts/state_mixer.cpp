@@ -70,7 +70,7 @@ void StateMixer::add_costs(StageCosts& costs, bool makes_output_again) const {
     first_product()->add_products("in", is_projected_again(costs.policy), costs.products);
     costs.products.push_back(convolution(conv, is_read_again));
     // Products within chunks, by the library, and the programs between them.
-    const std::vector<std::string> programs{"::Walk", "::Inverse"};
+    const std::vector<std::string> programs{"::Walk", "::PassStates", "::Inverse"};
     costs.products.push_back({.name = "states",
                               .operations = rule,
                               .is_made_again = is_read_again,

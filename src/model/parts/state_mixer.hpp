@@ -31,7 +31,8 @@ protected:
 
 private:
     attention::SequenceDelta engine(const BlockContext& context) const {
-        return {context.sequence.ring, context.sequence.ulysses, context.sequence.options.heads};
+        return {context.sequence.ring, context.sequence.ulysses, context.sequence.options.heads,
+                context.sequence.device};
     }
 
     SavedSlot first_state_;  // as in attention::SequenceDelta::Result

@@ -7,7 +7,9 @@ namespace ringshard::ops::gpu {
 
 namespace {
 
-// Rows of one sum of weight gradients.
+// A team takes some columns, a thread each, through some rows: a range of them makes one sum of
+// weight gradients.
+constexpr int64_t rows_per_strip = 32;
 constexpr int64_t rows_per_range = 256;
 constexpr int64_t columns_per_group = 256;
 
@@ -50,34 +52,106 @@ struct Rows {
     RINGSHARD_BOTH float weight(int64_t tap, int64_t column) const {
         return to_float(static_cast<const T*>(work.weight)[column * work.taps + tap]);
     }
-    RINGSHARD_BOTH float sum(const TapsOfRow<T>& row, int64_t column) const {
-        float sum = work.bias == nullptr ? 0 : to_float(static_cast<const T*>(work.bias)[column]);
-        for (int64_t tap = 0; tap < work.taps; ++tap)
-            sum += weight(tap, column) * row.read(tap, column);
-        return sum;
+    RINGSHARD_BOTH float bias(int64_t column) const {
+        return work.bias == nullptr ? 0 : to_float(static_cast<const T*>(work.bias)[column]);
     }
 };
 
-// A team for each row.
-template <class T>
+// What the taps of a row read of one column, and the column's weights.
+template <int taps>
+struct Taps {
+    float numbers[taps];
+};
+
+// A team's rows and columns.
+struct Block {
+    RINGSHARD_BOTH Block(const CausalConv& work, int64_t number, int64_t rows_of_team)
+        : range(number / num_column_groups(work.columns)),
+          begin(range * rows_of_team),
+          end(begin + rows_of_team < work.rows ? begin + rows_of_team : work.rows),
+          first(number % num_column_groups(work.columns) * columns_per_group),
+          columns(work.columns - first < columns_per_group ? work.columns - first
+                                                           : columns_per_group) {}
+    int64_t range;
+    int64_t begin;
+    int64_t end;
+    int64_t first;
+    int64_t columns;
+};
+
+// Calls work(t, what the taps of row t read, beside(t)) for the rows of the block, in their order.
+// Each number is read once, but where a strip or a stretch begins, and some rows ahead.
+template <int taps, class T, class Beside, class Work>
+RINGSHARD_BOTH void for_rows(const Rows<T>& rows, const Block& block, int64_t column, Beside beside,
+                             Work work) {
+    constexpr int ahead = 4;
+    const T* const x = static_cast<const T*>(rows.work.x) + column;
+    for (int64_t t = block.begin; t < block.end;) {
+        const TapsOfRow<T> row = rows.taps_of(t);
+        Taps<taps> read;
+        for (int tap = 0; tap < taps; ++tap) read.numbers[tap] = row.read(tap, column);
+        const int64_t next_stretch = rows.work.begins[rows.work.stretch_of_row[t] + 1];
+        const int64_t end = next_stretch < block.end ? next_stretch : block.end;
+        work(t, read, beside(t));
+        for (++t; t < end; t += ahead) {
+            float numbers[ahead];
+            float others[ahead];
+            const int count = static_cast<int>(end - t < ahead ? end - t : ahead);
+            for (int j = 0; j < ahead; ++j)
+                if (j < count) {
+                    numbers[j] = to_float(x[(t + j) * rows.work.x_row]);
+                    others[j] = beside(t + j);
+                }
+            for (int j = 0; j < ahead; ++j)
+                if (j < count) {
+                    for (int tap = 1; tap < taps; ++tap) read.numbers[tap - 1] = read.numbers[tap];
+                    read.numbers[taps - 1] = numbers[j];
+                    work(t + j, read, others[j]);
+                }
+        }
+        t = end;
+    }
+}
+
+template <int taps, class T>
+RINGSHARD_BOTH Taps<taps> weights_of(const Rows<T>& rows, int64_t column) {
+    Taps<taps> weights;
+    for (int tap = 0; tap < taps; ++tap) weights.numbers[tap] = rows.weight(tap, column);
+    return weights;
+}
+
+template <int taps>
+RINGSHARD_BOTH float sum_of(float bias, const Taps<taps>& weights, const Taps<taps>& read) {
+    float sum = bias;
+    for (int tap = 0; tap < taps; ++tap) sum += weights.numbers[tap] * read.numbers[tap];
+    return sum;
+}
+
+template <int taps, class T>
 struct ConvForward {
     Rows<T> rows;
 
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        const int64_t t = team.number();
-        T* const y = static_cast<T*>(rows.work.y) + t * rows.work.columns;
-        const TapsOfRow<T> row = rows.taps_of(t);
-        team.each(rows.work.columns, [&](int64_t column) {
-            const float sum = rows.sum(row, column);
-            put(y[column], rows.work.has_silu ? sum * sigmoid(sum) : sum);
+        const Block block(rows.work, team.number(), rows_per_strip);
+        team.each(block.columns, [&](int64_t i) {
+            const int64_t column = block.first + i;
+            const Taps<taps> weights = weights_of<taps>(rows, column);
+            const float bias = rows.bias(column);
+            T* const y = static_cast<T*>(rows.work.y) + column;
+            const auto nothing = [](int64_t) { return 0.0F; };
+            for_rows<taps>(
+                rows, block, column, nothing, [&](int64_t t, const Taps<taps>& read, float) {
+                    const float sum = sum_of(bias, weights, read);
+                    put(y[t * rows.work.columns], rows.work.has_silu ? sum * sigmoid(sum) : sum);
+                });
         });
     }
 };
 
 // From the gradient of the results to that of the sums.
-template <class T>
+template <int taps, class T>
 struct OfSums {
     Rows<T> rows;
     CausalConvBackward gradient;
@@ -85,69 +159,91 @@ struct OfSums {
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        const int64_t t = team.number();
-        const TapsOfRow<T> row = rows.taps_of(t);
-        const float* const dy = gradient.dy + t * gradient.dy_row;
-        float* const d_sums = gradient.d_sums + t * rows.work.columns;
-        team.each(rows.work.columns, [&](int64_t column) {
-            if (!rows.work.has_silu) {
-                d_sums[column] = dy[column];
-                return;
-            }
-            const float sum = rows.sum(row, column);
-            const float s = sigmoid(sum);
-            d_sums[column] = dy[column] * s * (1.0F + sum * (1.0F - s));
+        const Block block(rows.work, team.number(), rows_per_strip);
+        team.each(block.columns, [&](int64_t i) {
+            const int64_t column = block.first + i;
+            const Taps<taps> weights = weights_of<taps>(rows, column);
+            const float bias = rows.bias(column);
+            const float* const dy = gradient.dy + column;
+            float* const d_sums = gradient.d_sums + column;
+            const auto result = [&](int64_t t) { return dy[t * gradient.dy_row]; };
+            for_rows<taps>(rows, block, column, result,
+                           [&](int64_t t, const Taps<taps>& read, float of_result) {
+                               const float sum = sum_of(bias, weights, read);
+                               const float s = sigmoid(sum);
+                               d_sums[t * rows.work.columns] =
+                                   rows.work.has_silu ? of_result * s * (1.0F + sum * (1.0F - s))
+                                                      : of_result;
+                           });
         });
     }
 };
 
-// A row's gradient is that of the sums, of its stretch, which read it. Rows before stretches follow
-// those of the stretches.
-template <class T>
+// A row's gradient is that of the sums, of its stretch, which read it: from the last row to the
+// first, each read once.
+template <int taps, class T>
 struct OfRows {
     Rows<T> rows;
     CausalConvBackward gradient;
-
-    // Of the row that lies `place` rows behind the begin of a stretch, before it where negative.
-    RINGSHARD_BOTH float at(int64_t stretch, int64_t place, int64_t column) const {
-        const CausalConv& work = rows.work;
-        const int64_t begin = work.begins[stretch];
-        const int64_t length = work.begins[stretch + 1] - begin;
-        float sum = 0;
-        for (int64_t tap = 0; tap < work.taps; ++tap) {
-            const int64_t reader = place + work.taps - 1 - tap;
-            if (reader >= 0 && reader < length)
-                sum += rows.weight(tap, column) *
-                       gradient.d_sums[(begin + reader) * work.columns + column];
-        }
-        return sum;
-    }
 
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
         const CausalConv& work = rows.work;
-        const int64_t number = team.number();
-        if (number < work.rows) {
-            const int64_t stretch = work.stretch_of_row[number];
-            float* const dx = gradient.dx + number * gradient.dx_row;
-            team.each(work.columns, [&](int64_t column) {
-                dx[column] = at(stretch, number - work.begins[stretch], column);
-            });
-            return;
-        }
-        const int64_t row = number - work.rows;
-        const int64_t place = row % (work.taps - 1) - (work.taps - 1);
-        team.each(work.columns, [&](int64_t column) {
-            gradient.d_before[row * work.columns + column] =
-                at(row / (work.taps - 1), place, column);
+        const Block block(work, team.number(), rows_per_strip);
+        team.each(block.columns, [&](int64_t i) {
+            const int64_t column = block.first + i;
+            const Taps<taps> weights = weights_of<taps>(rows, column);
+            const float* const d_sums = gradient.d_sums + column;
+            float* const dx = gradient.dx + column;
+            Taps<taps> readers;  // of the row that the taps of later rows read, as the taps lie
+            int64_t stretch_begin = block.end;
+            for (int64_t t = block.end - 1; t >= block.begin; --t) {
+                if (t == block.end - 1 || t == stretch_begin - 1) {
+                    const int64_t stretch = work.stretch_of_row[t];
+                    stretch_begin = work.begins[stretch];
+                    const int64_t end = work.begins[stretch + 1];
+                    for (int tap = 0; tap < taps; ++tap) {
+                        const int64_t reader = t + taps - 1 - tap;
+                        readers.numbers[tap] = reader < end ? d_sums[reader * work.columns] : 0.0F;
+                    }
+                } else {
+                    for (int tap = 1; tap < taps; ++tap)
+                        readers.numbers[tap - 1] = readers.numbers[tap];
+                    readers.numbers[taps - 1] = d_sums[t * work.columns];
+                }
+                dx[t * gradient.dx_row] = sum_of(0.0F, weights, readers);
+            }
         });
     }
 };
 
-// A team for each range of rows and group of columns. Neighbouring threads read neighbouring
-// columns.
+// The same of the rows before stretches: a team for each.
 template <class T>
+struct OfRowsBefore {
+    Rows<T> rows;
+    CausalConvBackward gradient;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const CausalConv& work = rows.work;
+        const int64_t stretch = team.number() / (work.taps - 1);
+        const int64_t place = team.number() % (work.taps - 1);
+        const int64_t begin = work.begins[stretch];
+        const int64_t length = work.begins[stretch + 1] - begin;
+        team.each(work.columns, [&](int64_t column) {
+            float sum = 0;
+            for (int64_t tap = 0; tap <= place; ++tap)
+                if (place - tap < length)
+                    sum += rows.weight(tap, column) *
+                           gradient.d_sums[(begin + place - tap) * work.columns + column];
+            gradient.d_before[team.number() * work.columns + column] = sum;
+        });
+    }
+};
+
+template <int taps, class T>
 struct OfWeights {
     Rows<T> rows;
     CausalConvBackward gradient;
@@ -155,45 +251,60 @@ struct OfWeights {
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        const CausalConv& work = rows.work;
-        const int64_t groups = num_column_groups(work.columns);
-        const int64_t range = team.number() / groups;
-        const int64_t first = team.number() % groups * columns_per_group;
-        const int64_t left = work.columns - first;
-        const int64_t columns = left < columns_per_group ? left : columns_per_group;
-        const int64_t begin = range * rows_per_range;
-        const int64_t end = begin + rows_per_range < work.rows ? begin + rows_per_range : work.rows;
-        float* const sums = gradient.d_weight + (range * work.columns + first) * work.taps;
-        for (int64_t tap = 0; tap < work.taps; ++tap)
-            team.each(columns, [&](int64_t column) {
-                float sum = 0;
-                for (int64_t t = begin; t < end; ++t)
-                    sum += gradient.d_sums[t * work.columns + first + column] *
-                           rows.taps_of(t).read(tap, first + column);
-                sums[column * work.taps + tap] = sum;
-            });
+        const Block block(rows.work, team.number(), rows_per_range);
+        team.each(block.columns, [&](int64_t i) {
+            const int64_t column = block.first + i;
+            const float* const d_sums = gradient.d_sums + column;
+            Taps<taps> sums{};
+            const auto sum = [&](int64_t t) { return d_sums[t * rows.work.columns]; };
+            for_rows<taps>(rows, block, column, sum,
+                           [&](int64_t, const Taps<taps>& read, float of_sum) {
+                               for (int tap = 0; tap < taps; ++tap)
+                                   sums.numbers[tap] += of_sum * read.numbers[tap];
+                           });
+            float* const into =
+                gradient.d_weight + (block.range * rows.work.columns + column) * taps;
+            for (int tap = 0; tap < taps; ++tap) into[tap] = sums.numbers[tap];
+        });
     }
 };
+
+// Calls `work` with a null pointer of the type, and the taps.
+template <class Work>
+void with_taps(const CausalConv& conv, Work work) {
+    with_type(conv.type, [&](auto* type) {
+        if (conv.taps == 4) return work(type, PackSize<4>());
+        if (conv.taps == 3) return work(type, PackSize<3>());
+        throw std::runtime_error("a convolution over " + std::to_string(conv.taps) +
+                                 " tokens: on a GPU it has 3 or 4");
+    });
+}
+
+int64_t num_strips(const CausalConv& work) {
+    return (work.rows + rows_per_strip - 1) / rows_per_strip * num_column_groups(work.columns);
+}
 
 }  // namespace
 
 int64_t num_conv_ranges(int64_t rows) { return (rows + rows_per_range - 1) / rows_per_range; }
 
 void causal_conv(const Queue& queue, const CausalConv& work) {
-    with_type(work.type, [&](auto* type) {
+    with_taps(work, [&](auto* type, auto taps) {
         using T = std::remove_pointer_t<decltype(type)>;
-        run<256>(queue, work.rows, ConvForward<T>{{work}});
+        run<256>(queue, num_strips(work), ConvForward<decltype(taps)::value, T>{{work}});
     });
 }
 
 void causal_conv_backward(const Queue& queue, const CausalConv& work,
                           const CausalConvBackward& gradient) {
-    with_type(work.type, [&](auto* type) {
+    with_taps(work, [&](auto* type, auto size) {
         using T = std::remove_pointer_t<decltype(type)>;
-        run<256>(queue, work.rows, OfSums<T>{{work}, gradient});
-        run<256>(queue, work.rows + work.stretches * (work.taps - 1), OfRows<T>{{work}, gradient});
+        constexpr int taps = decltype(size)::value;
+        run<256>(queue, num_strips(work), OfSums<taps, T>{{work}, gradient});
+        run<256>(queue, num_strips(work), OfRows<taps, T>{{work}, gradient});
+        run<256>(queue, work.stretches * (taps - 1), OfRowsBefore<T>{{work}, gradient});
         run<256>(queue, num_conv_ranges(work.rows) * num_column_groups(work.columns),
-                 OfWeights<T>{{work}, gradient});
+                 OfWeights<taps, T>{{work}, gradient});
     });
 }
 

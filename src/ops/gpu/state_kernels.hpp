@@ -51,7 +51,22 @@ struct DeltaWalk {
     float sign;
     bool backwards;  // from the last chunk to the first
 };
+// tokens: a multiple of four. dk: at most the largest whose factors of 64 tokens lie beside the
+// state in the 99 KiB that a block has on every GPU.
+constexpr int64_t most_keys_of_walk = 136;
 void delta_walk(const Queue& queue, const DeltaWalk& work);
+
+// The same of a rule without a correction: state' = whole state + added.
+struct AdditiveWalk {
+    const float* whole;           // [chunks, heads]
+    const float* added;           // [chunks, heads, size]
+    float* states;                // [chunks, heads, size]
+    float* last;                  // [stretches, heads, size]
+    const int64_t* chunk_begins;  // [stretches + 1]
+    int64_t stretches, heads, size;
+    bool backwards;
+};
+void state_walk(const Queue& queue, const AdditiveWalk& work);
 
 // inverse = (1 + below_diagonal)^-1, of matrices [count, size, size].
 struct UnitTriangles {

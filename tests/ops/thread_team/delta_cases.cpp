@@ -7,13 +7,14 @@ namespace ringshard::test {
 
 namespace {
 
-// Stretches of two and of three chunks; two groups of columns, of which the second is not full.
-void walk(bool backwards) {
-    constexpr int64_t stretches = 2;
-    constexpr int64_t chunks = 5;
-    constexpr int64_t heads = 2;
+// Stretches of two and of three chunks.
+constexpr int64_t stretches = 2;
+constexpr int64_t chunks = 5;
+constexpr int64_t heads = 2;
+
+// Two groups of columns, of which the second is not full.
+void walk(bool backwards, int64_t dk) {
     constexpr int64_t tokens = 8;
-    constexpr int64_t dk = 6;
     constexpr int64_t columns = 40;
     compare("delta_walk", [&](const Queue& queue, Memory& memory) {
         delta_walk(queue, {.reader = memory.numbers<float>(chunks * heads * tokens * dk, 0.1F),
@@ -36,6 +37,20 @@ void walk(bool backwards) {
     });
 }
 
+void additive_walk(bool backwards, int64_t size) {
+    compare("state_walk", [&](const Queue& queue, Memory& memory) {
+        state_walk(queue, {.whole = memory.numbers<float>(chunks * heads, 0.1F),
+                           .added = memory.numbers<float>(chunks * heads * size),
+                           .states = memory.unset<float>(chunks * heads * size),
+                           .last = memory.numbers<float>(stretches * heads * size),
+                           .chunk_begins = memory.values<int64_t>({0, 3, chunks}),
+                           .stretches = stretches,
+                           .heads = heads,
+                           .size = size,
+                           .backwards = backwards});
+    });
+}
+
 void inverse(int64_t size) {
     constexpr int64_t count = 3;
     compare("invert_unit_triangles", [&](const Queue& queue, Memory& memory) {
@@ -49,10 +64,8 @@ void inverse(int64_t size) {
 
 // Rows of two stretches, with other numbers between them.
 template <class T>
-void convolution(int64_t columns, bool has_silu) {
+void convolution(int64_t columns, bool has_silu, int64_t taps = 4) {
     constexpr int64_t rows = 7;
-    constexpr int64_t taps = 4;
-    constexpr int64_t stretches = 2;
     const int64_t row = columns + 3;
     compare(named<T>(has_silu ? "causal_conv" : "causal_conv without SiLU", columns),
             [&](const Queue& queue, Memory& memory) {
@@ -87,12 +100,20 @@ void convolution(int64_t columns, bool has_silu) {
 }  // namespace
 
 void delta_cases(Part part) {
-    walk(false);
-    if (part == Part::all) walk(true);
+    walk(false, 12);
+    additive_walk(false, 300);
+    if (part == Part::all) {
+        walk(true, 6);  // no whole packs
+        additive_walk(true, 1100);
+    }
     inverse(16);
     for (const bool has_silu : {true, false})
         for_types(part, [has_silu](auto* type) {
             convolution<std::remove_pointer_t<decltype(type)>>(300, has_silu);
+        });
+    if (part == Part::all)
+        for_types(part, [](auto* type) {
+            convolution<std::remove_pointer_t<decltype(type)>>(300, true, 3);
         });
 }
 

@@ -61,7 +61,7 @@ void quantize(NumberType type, int64_t width) {
     quantize_columns_alike(queue, columns);
 }
 
-// As many heads as a width of 16,384 may have, and states of 256 by 256.
+// As many heads as a width of 16,384 may have, and the largest states.
 void mix(NumberType type, int64_t width) {
     CausalConv convolution{};
     convolution.type = type;
@@ -76,7 +76,8 @@ void mix(NumberType type, int64_t width) {
     walk.stretches = 1;
     walk.heads = width;
     walk.tokens = tokens_of_chunk;
-    walk.dk = walk.columns = 256;
+    walk.dk = most_keys_of_walk;
+    walk.columns = 256;
     delta_walk(queue, walk);
     UnitTriangles triangles{};
     triangles.count = rows / tokens_of_chunk * width;
