@@ -402,7 +402,7 @@ class GpuCheck(unittest.TestCase):
         self.addCleanup(setattr, checks, "LEAST_SECONDS", checks.LEAST_SECONDS)
         checks.LEAST_SECONDS = 1
         for name in ("trainer", "bench_gpu_step", "bench_gpu_kernels", "kernels_on_gpu_test", "attention_on_gpu_test", "nccl_on_gpu_test",
-                     "cases_parity", "forward_parity", "recorded_blocks_test"):
+                     "cases_parity", "forward_parity", "families_parity", "recorded_blocks_test"):
             self.put(self.work / "build" / "bin" / name, "#!/bin/sh\nsleep 600\n")
         self.put(self.work / "path" / "compute-sanitizer", "#!/bin/sh\nsleep 600\n")
         for part in gpu_check.PARTS:

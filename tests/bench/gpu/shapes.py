@@ -17,6 +17,29 @@ def llama(hidden, intermediate, layers, heads, key_heads, vocabulary):
             "initializer_range": 0.02, "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}}
 
 
+LIKE_LLAMA = {"hidden_act": "silu", "rms_norm_eps": 1e-6, "max_position_embeddings": 1 << 20, "initializer_range": 0.02,
+              "attention_bias": False, "tie_word_embeddings": False, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+# Blocks of models with other parts: gated delta nets (Qwen3.5-4B), Mamba2 beside attention (Falcon-H1-1.5B, whose vocabulary is an odd
+# number), experts (OLMoE-1B-7B), latent attention and experts (DeepSeek-V2-Lite).
+OTHER_PARTS = {
+    "Qwen3.5-4B-8": {**LIKE_LLAMA, "model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"], "hidden_size": 2560,
+                     "intermediate_size": 9216, "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 256,
+                     "linear_conv_kernel_dim": 4, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+                     "linear_value_head_dim": 128, "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 2, "vocab_size": 151936,
+                     "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}},
+    "Falcon-H1-8": {**LIKE_LLAMA, "model_type": "falcon_h1", "architectures": ["FalconH1ForCausalLM"], "hidden_size": 2048,
+                    "intermediate_size": 4096, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128,
+                    "mamba_d_ssm": 3072, "mamba_d_head": 64, "mamba_n_heads": 48, "mamba_n_groups": 1, "mamba_d_state": 256,
+                    "mamba_d_conv": 4, "mamba_expand": 2, "mamba_chunk_size": 256, "mamba_rms_norm": False, "vocab_size": 65537},
+    "OLMoE-8": {**LIKE_LLAMA, "model_type": "olmoe", "architectures": ["OlmoeForCausalLM"], "hidden_size": 2048, "intermediate_size": 1024,
+                "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 16, "num_experts": 64, "num_experts_per_tok": 8,
+                "norm_topk_prob": False, "vocab_size": 50304},
+    "DeepSeek-V2-Lite-6": {**LIKE_LLAMA, "model_type": "deepseek_v2", "architectures": ["DeepseekV2ForCausalLM"], "hidden_size": 2048,
+                           "intermediate_size": 10944, "moe_intermediate_size": 1408, "num_hidden_layers": 6, "num_attention_heads": 16,
+                           "num_key_value_heads": 16, "kv_lora_rank": 512, "q_lora_rank": None, "qk_nope_head_dim": 128,
+                           "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64, "num_experts_per_tok": 6,
+                           "n_shared_experts": 2, "first_k_dense_replace": 1, "topk_method": "greedy", "norm_topk_prob": False,
+                           "routed_scaling_factor": 1.0, "vocab_size": 102400}}
 MODELS = {
     "0.5B": qwen2(896, 4864, 24, 14, 2, 151936, True),
     "1.5B": qwen2(1536, 8960, 28, 12, 2, 151936, True),
@@ -28,6 +51,7 @@ MODELS = {
     "7B-11": qwen2(3584, 18944, 11, 28, 4, 152064, False),
     "8B-12": llama(4096, 14336, 12, 32, 8, 128256),
     "8B-8": llama(4096, 14336, 8, 32, 8, 128256),
+    **OTHER_PARTS,
 }
 
 
@@ -54,6 +78,7 @@ ROWS = [
     row("8B-8", 1, 131072, "attention", "bf16", "offload", "packed"),
     row("8B", 1, 131072, "attention", "bf16", "offload", "packed", floor=50, profile=True),
     row("8B", 1, 131072, "attention", "bf16", "offload", floor=50),
+    *[row(model, 2, 8192, "all", "bf16", "packed", profile=True) for model in OTHER_PARTS],
     row("0.5B", 4, 1024, "all", "fp32"),
     row("0.5B", 4, 1024, "all", "fp32", "graphs"),
     row("0.5B", 16, 1024, "all", "fp32", "accumulate=8"),
