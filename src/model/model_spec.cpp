@@ -59,7 +59,7 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     spec.peft = architecture->more.peft;
     spec.config_json = with_architecture(text, *architecture);
     spec.frozen = spec.never_trained();
-    if (spec.is_stored_quantised) spec.config_json = without_quantization(spec.config_json);
+    if (spec.stored_form.is_quantised()) spec.config_json = without_quantization(spec.config_json);
     return spec;
 }
 

@@ -233,6 +233,20 @@ void StoredModel::divide(const std::string& name, const std::vector<Part>& parts
     }
 }
 
+void StoredModel::replace(const std::vector<std::string>& others, const std::string& name,
+                          std::optional<StoredTensor> tensor) {
+    size_t bytes = 0;
+    for (const std::string& other : others) {
+        const auto found = tensors_.find(other);
+        if (found == tensors_.end()) continue;
+        bytes += found->second.length;
+        tensors_.erase(found);
+    }
+    if (!tensor) return;
+    tensor->length = bytes;
+    tensors_[name] = std::move(*tensor);
+}
+
 void StoredModel::rename(const NameOf& name_of) {
     for (auto& [stored, tensor] : std::exchange(tensors_, {})) {
         const auto name = name_of(stored);
@@ -273,6 +287,7 @@ Expected<std::span<const std::byte>> StoredModel::bytes_of(const StoredTensor& t
 std::optional<Failure> StoredModel::read(const StoredTensor& tensor, int64_t first,
                                          std::span<float> into) const {
     if (into.empty()) return std::nullopt;
+    if (tensor.decoder) return tensor.decoder->read(*this, first, into);
     const size_t size = bytes_per_element(tensor.type);
     const auto from = bytes_of(tensor, static_cast<size_t>(first) * size, into.size() * size);
     if (!from) return from.failure();

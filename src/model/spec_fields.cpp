@@ -265,7 +265,7 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
                  names, has_head_bias, ropes, query_scale, embedding_multiplier,
                  rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
                  router_aux_loss_coef, has_router_aux_loss, initializer_range, max_positions,
-                 config_json, is_wrapped, text_config, is_stored_quantised, constants,
+                 config_json, is_wrapped, text_config, stored_form, constants,
                  ignores_further_blocks, frozen, update_rules, frozen_form,
                  reads_head_from_embedding, head_adapter, embedding_adapter, trained_rows,
                  own_modules] = spec;

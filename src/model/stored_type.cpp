@@ -42,7 +42,7 @@ std::string_view to_text(StoredType type) { return named(type).name; }
 
 size_t bytes_per_element(StoredType type) { return named(type).bytes; }
 
-bool can_be_weight(StoredType type) { return type <= StoredType::fp8_e4m3; }
+bool can_be_weight(StoredType type) { return type <= StoredType::fp16; }
 
 namespace {
 
@@ -88,6 +88,10 @@ std::vector<std::byte> from_fp32(StoredType type, std::span<const float> from) {
         default: RINGSHARD_CHECK(false, "no type in which weights are written");
     }
     return bytes;
+}
+
+void round_to(StoredType type, std::span<float> numbers) {
+    if (type != StoredType::fp32) to_fp32(type, from_fp32(type, numbers), numbers);
 }
 
 }  // namespace ringshard::model

@@ -10,4 +10,11 @@ inline bool has_row_for_each_token(const ModelSpec& spec, const std::string& ten
            tensor == spec.names.head + ".bias";
 }
 
+// Returns the shape of a tensor in the model's files, which may have fewer rows for tokens.
+inline std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor, const ModelSpec& spec) {
+    std::vector<int64_t> shape = tensor.shape;
+    if (has_row_for_each_token(spec, tensor.name)) shape.front() = spec.stored_vocabulary;
+    return shape;
+}
+
 }  // namespace ringshard::model

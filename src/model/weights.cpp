@@ -6,12 +6,10 @@
 #include <cmath>
 #include <set>
 
-#include "mxfp4.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
 #include "safetensors_header.hpp"
-#include "scaled_weights.hpp"
 #include "stored_type.hpp"
 #include "token_rows.hpp"
 
@@ -26,12 +24,6 @@ std::string to_text(const std::vector<int64_t>& shape) {
     std::vector<std::string> sizes;
     for (const int64_t size : shape) sizes.push_back(std::to_string(size));
     return format_text("[{}]", join(sizes, ", "));
-}
-
-std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor, const ModelSpec& spec) {
-    std::vector<int64_t> shape = tensor.shape;
-    if (has_row_for_each_token(spec, tensor.name)) shape.front() = spec.stored_vocabulary;
-    return shape;
 }
 
 // The elements of a piece that the files have: a tensor may have more rows here than there.
@@ -102,10 +94,6 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             if (tensor.is_made_by_run) continue;
-            if (const auto packed = find_mxfp4(stored, tensor.spec.name)) {
-                if (auto failure = check_mxfp4(*packed, tensor.spec)) return failure;
-                continue;
-            }
             const StoredTensor* const found = find_source(stored, spec, tensor.spec.name);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
@@ -115,7 +103,6 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
                                format_text("{} has the dtype {} in the model's files, and weights "
                                            "must be floats: F32, BF16 or F16",
                                            tensor.spec.name, to_text(found->type))};
-            if (auto failure = check_scales(stored, tensor.spec.name, *found)) return failure;
             if (const auto shape = stored_shape(tensor.spec, spec); found->shape != shape)
                 return Failure{
                     ExitCode::bad_data,
@@ -132,13 +119,10 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
     if (auto failure = check_weights_of(stored, spec, units)) return failure;
     std::set<std::string> wanted;
     for (const shard::FlatUnit& unit : units)
-        for (const shard::PlacedTensor& tensor : unit.tensors()) {
-            wanted.insert(tensor.spec.name);
-            if (find_mxfp4(stored, tensor.spec.name)) add_mxfp4_names(tensor.spec.name, wanted);
-        }
+        for (const shard::PlacedTensor& tensor : unit.tensors()) wanted.insert(tensor.spec.name);
     if (auto failure = check_constants(stored, spec, wanted)) return failure;
     for (const auto& [name, tensor] : stored.tensors())
-        if (!wanted.contains(name) && !is_ignored(name, spec) && !is_scale(name, wanted))
+        if (!wanted.contains(name) && !is_ignored(name, spec))
             return Failure{
                 ExitCode::bad_data,
                 format_text("{} is in the model's files, and config.json has no such weight",
@@ -151,16 +135,14 @@ namespace {
 // Elements of a tensor from `first` on, in parts, so that the counter grows while a large one is
 // read.
 std::optional<Failure> read_in_parts(const StoredModel& stored, const StoredTensor& tensor,
-                                     const StoredTensor* scales, int64_t first,
-                                     std::span<float> into, ByteCounter& bytes) {
+                                     int64_t first, std::span<float> into, ByteCounter& bytes) {
     constexpr size_t part_elements = size_t{16} << 20;
+    const double bytes_per_number =
+        static_cast<double>(tensor.length) / static_cast<double>(num_elements(tensor.shape));
     while (!into.empty()) {
         const auto part = into.first(std::min(part_elements, into.size()));
         if (auto failure = stored.read(tensor, first, part)) return failure;
-        if (tensor.type == StoredType::fp8_e4m3)
-            if (auto failure = multiply_by_scales(stored, tensor, *scales, first, part))
-                return failure;
-        bytes.add(std::ssize(part) * static_cast<int64_t>(bytes_per_element(tensor.type)));
+        bytes.add(static_cast<int64_t>(bytes_per_number * static_cast<double>(part.size())));
         first += std::ssize(part);
         into = into.subspan(part.size());
     }
@@ -212,10 +194,7 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
 
 ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes) {
     return [&stored, &spec, &bytes](const std::string& name, int64_t first, std::span<float> into) {
-        if (const auto packed = find_mxfp4(stored, name))
-            return read_mxfp4(stored, *packed, first, into, bytes);
-        return read_in_parts(stored, *find_source(stored, spec, name), find_scales(stored, name),
-                             first, into, bytes);
+        return read_in_parts(stored, *find_source(stored, spec, name), first, into, bytes);
     };
 }
 

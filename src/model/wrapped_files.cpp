@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "decoding/format.hpp"
 #include "ringshard/base/text.hpp"
 #include "stored_type.hpp"
+#include "token_rows.hpp"
 
 namespace ringshard::model {
 
@@ -57,8 +59,7 @@ void divide_experts(StoredModel& stored, const std::string& prefix, const Expert
         const std::string stacked = format_text("{}{}.{}", prefix, spec.experts, name);
         const StoredTensor* const found = stored.find(stacked);
         const std::vector<int64_t> expected{spec.count, shape[0] * std::ssize(layers), shape[1]};
-        const bool is_float =
-            found != nullptr && can_be_weight(found->type) && found->type != StoredType::fp8_e4m3;
+        const bool is_float = found != nullptr && can_be_weight(found->type);
         if (!is_float || found->shape != expected) return;
         std::vector<StoredModel::Part> parts;
         for (int64_t expert = 0; expert < spec.count; ++expert)
@@ -80,6 +81,24 @@ void divide_experts(StoredModel& stored, const ModelSpec& spec) {
                            spec.width);
 }
 
+// What passes through is written as it is, beside a config.json without quantization_config.
+std::optional<Failure> refuse_passed_codes(const StoredModel& stored, const ModelSpec& spec) {
+    for (const auto& [name, tensor] : stored.others()) {
+        const bool is_fp8 = tensor.type == StoredType::fp8_e4m3;
+        const bool is_code = spec.stored_form.is_quantised() &&
+                             (tensor.type == StoredType::uint8 || tensor.type == StoredType::int8 ||
+                              tensor.type == StoredType::int32);
+        if (is_fp8 || is_code)
+            return Failure{
+                ExitCode::bad_data,
+                format_text(
+                    "{} is stored in {}: only weights of the text model are "
+                    "read from it",
+                    name, is_fp8 ? "FP8 (F8_E4M3)" : concat("codes of ", spec.stored_form.method))};
+    }
+    return std::nullopt;
+}
+
 std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spec) {
     if (!spec.is_wrapped) return std::nullopt;
     const auto found = find_prefixes(stored);
@@ -90,21 +109,29 @@ std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spe
         if (const auto of_head = after(name, prefixes.head)) return std::string(head) + *of_head;
         return std::nullopt;
     });
-    for (const auto& [name, tensor] : stored.others())
-        if (tensor.type == StoredType::fp8_e4m3)
-            return Failure{ExitCode::bad_data,
-                           format_text("{} is stored in FP8 (F8_E4M3): only weights of the text "
-                                       "model are read from it",
-                                       name)};
-    return std::nullopt;
+    return refuse_passed_codes(stored, spec);
+}
+
+// Turns what the files hold quantised into tensors of numbers.
+std::optional<Failure> decode_weights(StoredModel& stored, const ModelSpec& spec) {
+    const auto is_code = [](const auto& tensor) { return !can_be_weight(tensor.second.type); };
+    if (std::ranges::none_of(stored.tensors(), is_code)) return std::nullopt;
+    std::vector<shard::TensorSpec> weights;
+    constexpr int64_t whole = 1;
+    for (const shard::FlatUnit& unit : make_units(spec, whole))
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            if (!tensor.is_made_by_run)
+                weights.push_back({tensor.spec.name, stored_shape(tensor.spec, spec)});
+    return decode(stored, spec.stored_form, weights);
 }
 
 }  // namespace
 
 std::optional<Failure> find_weights(StoredModel& stored, const ModelSpec& spec) {
     auto failure = find_text_model(stored, spec);
-    if (!failure) divide_experts(stored, spec);
-    return failure;
+    if (failure) return failure;
+    divide_experts(stored, spec);
+    return decode_weights(stored, spec);
 }
 
 comm::Agreed<WrappedFiles> WrappedFiles::open(const std::filesystem::path& folder,

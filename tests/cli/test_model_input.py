@@ -216,8 +216,8 @@ class ModelInput(TrainerTest):
             ({"architectures": [], "model_type": "bert"}, "model_type = bert: this program trains " + known),
             ({"architectures": [], "model_type": None}, "add \"model_type\", which transformers needs as well, one of " + known),
             ({"model_type": "llama"}, "architectures = [Qwen2ForCausalLM] and model_type = llama are different models"),
-            ({"quantization_config": {"quant_method": "gptq", "bits": 4}},
-             "quantization_config: quant_method = \"gptq\": weights that are quantised by another method than \"fp8\" are not read; name the model's unquantised release"),
+            ({"quantization_config": {"quant_method": "hqq", "bits": 4}},
+             "quantization_config: quant_method = \"hqq\": must have a quant_method that is read, one of fp8, bitsandbytes, gptq"),
         ):
             with self.subTest(words):
                 self.write_config(**changes)

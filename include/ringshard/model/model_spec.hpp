@@ -11,6 +11,7 @@
 #include "ringshard/mesh/mesh_shape.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/model/rope_spec.hpp"
+#include "ringshard/model/stored_form.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 
 namespace ringshard::model {
@@ -86,7 +87,7 @@ struct ModelSpec {
     bool is_wrapped = false;
     // The field of config.json that describes it; empty where its fields lie at the top.
     std::string text_config;
-    bool is_stored_quantised = false;  // in FP8 or MXFP4: scales multiply the matrices
+    StoredForm stored_form{};  // of the matrices in its files
     // Untrained scalars that every model of the architecture stores as tensors.
     std::vector<Constant> constants{};
     // Files may hold blocks behind the last one, which are no part of the model.

@@ -36,12 +36,17 @@ enum class StoredType {
     boolean
 };
 
+class Decoder;
+
 struct StoredTensor {
     StoredType type = StoredType::fp32;
     std::vector<int64_t> shape;
     size_t file = 0;    // number of the file that holds it
     size_t offset = 0;  // of its first byte there
     size_t length = 0;  // bytes
+    // Of a tensor that stands for others, which hold its numbers as codes and scales; `length`
+    // counts the bytes of all of them.
+    std::shared_ptr<const Decoder> decoder{};
 };
 
 // The tensors of a Hugging Face folder: model.safetensors, or shards with an index. Files are
@@ -69,6 +74,9 @@ public:
         int64_t first;  // element of the whole
     };
     void divide(const std::string& name, const std::vector<Part>& parts);
+    // Puts a tensor, or none, in the place of others.
+    void replace(const std::vector<std::string>& others, const std::string& name,
+                 std::optional<StoredTensor> tensor);
 
     const StoredTensor* find(const std::string& name) const;
     const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
@@ -98,6 +106,21 @@ private:
     std::vector<TensorFile> files_;
     std::map<std::string, StoredTensor> tensors_;
     std::map<std::string, StoredTensor> others_;
+};
+
+// Reads the numbers of a quantised matrix from the tensors that hold its codes and scales.
+class Decoder {
+public:
+    virtual ~Decoder() = default;
+    // Elements [first, first + into.size()) of the matrix, of `files`, which hold these tensors.
+    // Reads no more of them than the rows of the elements need.
+    virtual std::optional<Failure> read(const StoredModel& files, int64_t first,
+                                        std::span<float> into) const = 0;
+
+protected:
+    Decoder() = default;
+    Decoder(const Decoder&) = default;
+    Decoder& operator=(const Decoder&) = default;
 };
 
 // A tensor in the list at the head of a file.

@@ -13,8 +13,9 @@
 namespace ringshard::model {
 
 // Gives the tensors of a wrapped model's text model their names in the units, and makes all others
-// others(); takes experts apart that the files hold as one tensor and the units one by one. Fails
-// where the files hold no text model.
+// others(); takes experts apart that the files hold as one tensor and the units one by one; puts a
+// tensor in the place of those that hold a quantised matrix. Fails where the files hold no text
+// model, or tensors of a quantised matrix that do not fit.
 std::optional<Failure> find_weights(StoredModel& stored, const ModelSpec& spec);
 
 // Where the tensors that pass through lie, and the names of the text model's tensors there.

@@ -162,7 +162,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"bnb_config_kwargs.bnb_4bit_compute_dtype", idle, "mixed_precision is the type of products"},
     {"bnb_config_kwargs.bnb_4bit_quant_storage", idle, "codes are held as bytes"},
     {"quantize_moe_experts", idle, "load_in_4bit holds experts in four bits too"},
-    {"gptq*", refused, "a base in GPTQ is not read; take the model before it was quantised"},
+    {"gptq*", refused, "config.json of a base in GPTQ says it; leave the key out"},
     {"unfrozen_parameters", read},
     {"relora*", refused, "adapters are trained once, from the start to the end of a run"},
     {"lisa_*", refused, "the same weights are trained in all steps"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../decoding/format.hpp"
 #include "../read_rope.hpp"
 #include "ringshard/base/shown.hpp"
 
@@ -61,53 +62,10 @@ void refuse_dropout(ConfigReader& config) {
                                         shown(config.part(name).dump())));
 }
 
-// Blocks of transformers' reader are equal, so the last one of a row is no smaller.
-void check_blocks(ConfigReader& config, ConfigReader& quantised, const Sizes& sizes,
-                  int64_t width) {
-    const json blocks = quantised.part("weight_block_size");
-    if (blocks.is_null()) return;
-    const auto is_size = [](const json& size) { return size.is_number_integer() && size > 0; };
-    if (!blocks.is_array() || blocks.size() != 2 || !is_size(blocks[0]) || !is_size(blocks[1]))
-        return quantised.complain(
-            format_text("weight_block_size = {}: must be two whole numbers above 0, or null",
-                        shown(blocks.dump())));
+MatrixSizes matrix_sizes(const Sizes& sizes, int64_t width) {
     const attention::HeadCounts& heads = sizes.heads;
-    for (const int64_t size : {width, sizes.intermediate, heads.query_heads * heads.head_dim,
-                               heads.key_heads * heads.head_dim})
-        for (const json& of_block : blocks)
-            if (const auto block = of_block.get<int64_t>(); size > block && size % block != 0)
-                quantised.complain(
-                    format_text("weight_block_size = {}: {}, a size of the model's matrices, is no "
-                                "multiple of {}",
-                                shown(blocks.dump()), size, block));
-    config.complain(quantised);
-}
-
-// FP8 and MXFP4 are read: the weights are multiplied by their scales, and trained and written as
-// floats.
-void read_quantised(ConfigReader& config, const Sizes& sizes, const Defaults& defaults,
-                    ModelSpec& spec) {
-    if (!config.has("quantization_config")) return;
-    const json given = config.part("quantization_config");
-    const json method = given.is_object() ? given.value("quant_method", json()) : json();
-    if (defaults.reads_mxfp4 && method == "mxfp4") {
-        spec.is_stored_quantised = true;
-        return;
-    }
-    if (method != "fp8")
-        return config.complain(format_text(
-            "quantization_config{}: weights that are quantised by another method than \"fp8\" are "
-            "not read; name the model's unquantised release (load_in_4bit quantises it), or remove "
-            "quantization_config from config.json if the files hold float weights",
-            method.is_string() ? ": quant_method = " + shown(method.dump()) : ""));
-    ConfigReader quantised(config.file(), given, "quantization_config: ");
-    for (const auto& [name, usual] :
-         {std::pair{"scale_fmt", "float"}, {"expert_dtype", "fp8"}, {"fmt", "e4m3"}})
-        if (const std::string value = quantised.word(name, usual); value != usual)
-            quantised.complain(format_text("{} = {}: must be {}", name, value, usual));
-    check_blocks(config, quantised, sizes, spec.width);
-    config.complain(quantised);
-    spec.is_stored_quantised = true;
+    return {width, sizes.intermediate, heads.query_heads * heads.head_dim,
+            heads.key_heads * heads.head_dim};
 }
 
 // Below 0 it counts from the end of the vocabulary.
@@ -165,7 +123,8 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec;
     const Sizes sizes = read_sizes(config, defaults, spec);
     refuse_dropout(config);
-    read_quantised(config, sizes, defaults, spec);
+    read_stored_form(config, matrix_sizes(sizes, spec.width), defaults.reads_mxfp4,
+                     spec.stored_form);
     spec.padding_token = read_padding_token(config, defaults, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", defaults.tied);
     spec.norm = defaults.norm;

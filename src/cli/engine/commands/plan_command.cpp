@@ -306,6 +306,7 @@ Expected<PlannedModel> find_model(const PlanContext& context) {
     look_into_files(folder.value(), model);
     auto adapters = read_asked_adapters(context.settings, hub);
     if (!adapters) return adapters.failure();
+    if (const auto failure = refuse_whole_training(model.spec, context.settings)) return *failure;
     if (const auto failure = choose_trained(model.spec, context.settings, adapters.value()))
         return *failure;
     return model;

@@ -76,6 +76,16 @@ Failure holds_an_adapter(const fs::path& checkpoint) {
 
 namespace {
 
+// How the files of a model hold matrices: a checkpoint beside it has its config.json without
+// quantization_config. Collective over the group.
+model::StoredForm stored_form_of(const fs::path& folder, const comm::Group& group) {
+    const fs::path file = folder / "config.json";
+    const auto text = comm::of_root(group, [&] { return model::read_config_json(file); });
+    if (!text) return {};  // of weights alone
+    const auto spec = model::parse_model_spec(file, text.value());
+    return spec ? spec.value().stored_form : model::StoredForm();
+}
+
 // The numbers of an adapter of this model.
 comm::Agreed<model::StoredModel> open_adapter(const fs::path& folder, const model::ModelSpec& spec,
                                               const comm::Group& group) {
@@ -130,8 +140,9 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     if (const auto misfit = check_fit(*made.checkpoint_, model::make_units(of_checkpoint, whole)))
         return comm::found_by_all(*misfit);
     if (made.elsewhere_.tensors.empty()) return made;
-    auto base = open(named_base.value_or(made.elsewhere_.base), of_checkpoint, Wanted::frozen,
-                     verification, group);
+    const fs::path base_folder = named_base.value_or(made.elsewhere_.base);
+    of_checkpoint.stored_form = stored_form_of(base_folder, group);
+    auto base = open(base_folder, of_checkpoint, Wanted::frozen, verification, group);
     if (!base) return base.failure();
     made.base_ = std::make_unique<Pretrained>(std::move(base).value());
     return made;

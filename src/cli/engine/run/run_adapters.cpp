@@ -351,6 +351,16 @@ std::optional<Failure> check_optimizers(const model::ModelSpec& spec,
 
 }  // namespace
 
+std::optional<Failure> refuse_whole_training(const model::ModelSpec& spec,
+                                             const config::Settings& settings) {
+    if (spec.stored_form.trains_whole || asks_for_adapters(settings.values)) return std::nullopt;
+    return refuse(format_text(
+        "use_peft [{}]: the model's files hold codes of {} (quantization_config in config.json), "
+        "and adapters alone are trained beside such weights: give use_peft true; or name the "
+        "model's unquantised release, or one that transformers wrote after model.dequantize()",
+        settings.origin_of("use_peft").place, spec.stored_form.method));
+}
+
 std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
                                       AskedAdapters& adapters) {
     if (auto failure = choose_weights(spec, settings, adapters)) return failure;

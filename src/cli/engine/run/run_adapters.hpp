@@ -54,6 +54,10 @@ std::optional<comm::AgreedFailure> take_out_initial_adapter(
     const checkpoint::Checkpoint& checkpoint, const model::ModelSpec& spec, Pretrained& model,
     const comm::Group& world);
 
+// Fails (78) where all weights would train of a model whose files hold codes.
+std::optional<Failure> refuse_whole_training(const model::ModelSpec& spec,
+                                             const config::Settings& settings);
+
 // Gives the model the adapters that the settings ask for, or freezes what freeze and train_only
 // name.
 std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,

@@ -148,6 +148,13 @@ void tell_experts_in_four_bits(const model::ModelSpec& spec, const config::Confi
                      "axolotl on transformers 5 leave them in bf16\n";
 }
 
+void tell_quantised_again(const model::ModelSpec& spec, const config::Config& config) {
+    if (config.quantization.load_in_4bit && spec.stored_form.is_quantised())
+        std::cerr << "note: load_in_4bit: the model's files hold codes of "
+                  << spec.stored_form.method
+                  << "; they are read as numbers, which are quantised to nf4\n";
+}
+
 comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Placement& placement,
                                          const HubCache& hub, const std::filesystem::path& folder,
                                          AskedAdapters& adapters) {
@@ -163,9 +170,15 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     auto asked = read_asked_adapters(context.settings, hub, context.world);
     if (!asked) return asked.failure();
     adapters = std::move(asked).value();
+    if (context.command != "score")
+        if (const auto failure = refuse_whole_training(spec.value(), context.settings))
+            return comm::found_by_all(*failure);
     if (const auto failure = choose_trained(spec.value(), context.settings, adapters))
         return comm::found_by_all(*failure);
-    if (context.world.is_root()) tell_experts_in_four_bits(spec.value(), context.settings.values);
+    if (context.world.is_root()) {
+        tell_experts_in_four_bits(spec.value(), context.settings.values);
+        tell_quantised_again(spec.value(), context.settings.values);
+    }
     return std::move(spec).value();
 }
 

@@ -1,0 +1,149 @@
+#include "../safetensors_header.hpp"
+#include "../stored_type.hpp"
+#include "format.hpp"
+#include "ringshard/base/shown.hpp"
+#include "ringshard/base/text.hpp"
+
+// quant_method fp8. NAME holds numbers of F8_E4M3, and NAME_scale_inv a scale for each of equal
+// blocks of rows and columns, or one for the matrix. A number is multiplied by its scale in fp32,
+// as transformers does with dequantize=True.
+namespace ringshard::model {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view ending = "_scale_inv";
+constexpr std::string_view fp8_name = "FP8 (F8_E4M3)";
+
+// Equal blocks of a matrix, one for each scale, row by row.
+struct ScaleBlocks {
+    int64_t rows;  // of a block
+    int64_t columns;
+    int64_t across;  // blocks beside each other
+};
+
+// Nothing where the scales are not those of equal blocks.
+std::optional<ScaleBlocks> find_blocks(const std::vector<int64_t>& shape,
+                                       const std::vector<int64_t>& scales) {
+    if (shape.size() != 2) return std::nullopt;
+    if (num_elements(scales) == 1) return ScaleBlocks{shape[0], shape[1], 1};
+    if (scales.size() != 2 || scales[0] < 1 || scales[1] < 1 || shape[0] % scales[0] != 0 ||
+        shape[1] % scales[1] != 0)
+        return std::nullopt;
+    return ScaleBlocks{shape[0] / scales[0], shape[1] / scales[1], scales[1]};
+}
+
+class Fp8Decoder final : public Decoder {
+public:
+    Fp8Decoder(StoredTensor numbers, StoredTensor scales)
+        : numbers_(std::move(numbers)),
+          scales_(std::move(scales)),
+          blocks_(find_blocks(numbers_.shape, scales_.shape).value()) {}
+
+    std::optional<Failure> read(const StoredModel& files, int64_t first,
+                                std::span<float> into) const override {
+        if (into.empty()) return std::nullopt;
+        if (auto failure = files.read(numbers_, first, into)) return failure;
+        const int64_t width = numbers_.shape[1];
+        const int64_t first_row = first / width / blocks_.rows;  // of blocks
+        const int64_t last_row = (first + std::ssize(into) - 1) / width / blocks_.rows;
+        std::vector<float> needed(static_cast<size_t>((last_row - first_row + 1) * blocks_.across));
+        if (auto failure = files.read(scales_, first_row * blocks_.across, needed)) return failure;
+        int64_t row = first / width;
+        int64_t column = first % width;
+        for (float& number : into) {
+            const int64_t block =
+                (row / blocks_.rows - first_row) * blocks_.across + column / blocks_.columns;
+            number *= needed[static_cast<size_t>(block)];
+            if (++column == width) {
+                column = 0;
+                ++row;
+            }
+        }
+        return std::nullopt;
+    }
+
+private:
+    StoredTensor numbers_;
+    StoredTensor scales_;
+    ScaleBlocks blocks_;
+};
+
+std::optional<Failure> check_fp8(const std::string& weight, const StoredTensor& numbers,
+                                 const StoredTensor* scales) {
+    if (numbers.shape.size() > 2)  // transformers 5.23 reads these without their scales
+        return refuse_stored(
+            weight, fp8_name,
+            format_text(
+                "it has {} dimensions: FP8 is read in matrices, and in experts of one matrix each",
+                numbers.shape.size()));
+    if (scales == nullptr)
+        return refuse_stored(
+            weight, fp8_name,
+            format_text("its scales, {}{}, are not in the model's files", weight, ending));
+    if (!can_be_weight(scales->type))
+        return refuse_stored(weight, fp8_name,
+                             format_text("its scales have the dtype {}; F32, BF16 and F16 are read",
+                                         to_text(scales->type)));
+    if (!find_blocks(numbers.shape, scales->shape))
+        return refuse_stored(weight, fp8_name, "its scales do not divide it into equal blocks");
+    return std::nullopt;
+}
+
+// Files may hold scales of what a layer reads, which matter only for products in FP8.
+Expected<Decoded> find_fp8(const StoredModel& stored, const shard::TensorSpec& weight,
+                           const StoredForm&) {
+    const std::string& name = weight.name;
+    const std::string scales_name = concat(name, ending);
+    const StoredTensor* const scales = stored.find(scales_name);
+    Decoded found;
+    if (scales != nullptr) found.parts.push_back(scales_name);
+    if (name.ends_with("weight")) {
+        const std::string of_inputs = name.substr(0, name.size() - 6) + "activation_scale";
+        if (stored.find(of_inputs) != nullptr) found.parts.push_back(of_inputs);
+    }
+    const StoredTensor* const numbers = stored.find(name);
+    if (numbers == nullptr || numbers->type != StoredType::fp8_e4m3) return found;
+    if (auto failure = check_fp8(name, *numbers, scales)) return *failure;
+    found.parts.push_back(name);
+    found.tensor = StoredTensor{.shape = numbers->shape,
+                                .decoder = std::make_shared<Fp8Decoder>(*numbers, *scales)};
+    return found;
+}
+
+// Blocks of transformers' reader are equal, so the last one of a row is no smaller.
+void check_blocks(ConfigReader& quantised, const MatrixSizes& sizes) {
+    const json blocks = quantised.part("weight_block_size");
+    if (blocks.is_null()) return;
+    const auto is_size = [](const json& size) { return size.is_number_integer() && size > 0; };
+    if (!blocks.is_array() || blocks.size() != 2 || !is_size(blocks[0]) || !is_size(blocks[1]))
+        return quantised.complain(
+            format_text("weight_block_size = {}: must be two whole numbers above 0, or null",
+                        shown(blocks.dump())));
+    for (const int64_t size : sizes)
+        for (const json& of_block : blocks)
+            if (const auto block = of_block.get<int64_t>(); size > block && size % block != 0)
+                quantised.complain(
+                    format_text("weight_block_size = {}: {}, a size of the model's matrices, is no "
+                                "multiple of {}",
+                                shown(blocks.dump()), size, block));
+}
+
+void read_fp8_config(ConfigReader& quantised, const MatrixSizes& sizes, StoredForm&) {
+    for (const auto& [name, usual] :
+         {std::pair{"scale_fmt", "float"}, {"expert_dtype", "fp8"}, {"fmt", "e4m3"}})
+        if (const std::string value = quantised.word(name, usual); value != usual)
+            quantised.complain(format_text("{} = {}: must be {}", name, value, usual));
+    check_blocks(quantised, sizes);
+}
+
+}  // namespace
+
+const StoredFormat fp8_format{.method = "fp8",
+                              .trains_whole = true,
+                              .is_told_by_names = true,
+                              .read_config = read_fp8_config,
+                              .find = find_fp8};
+
+}  // namespace ringshard::model

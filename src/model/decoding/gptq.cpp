@@ -1,0 +1,41 @@
+#include "grouped_codes.hpp"
+#include "ringshard/base/text.hpp"
+
+// quant_method gptq, in 4 or 8 bits. MODULE.qweight [in * bits / 32, out] holds codes of
+// neighbouring inputs in a word, the first in the lowest bits; qzeros [groups, out * bits / 32]
+// those of neighbouring outputs; scales [groups, out]; g_idx [in] the group of each input, which
+// with desc_act is any. checkpoint_format gptq (version 1) stores zeros less 1, gptq_v2 as they
+// are.
+namespace ringshard::model {
+
+namespace {
+
+Expected<Decoded> find_gptq(const StoredModel& stored, const shard::TensorSpec& weight,
+                            const StoredForm& form) {
+    return find_grouped_codes(stored, weight, "GPTQ",
+                              {.bits = form.bits,
+                               .words_hold = WordsHold::inputs,
+                               .adds_one_to_zeros = form.adds_one_to_zeros});
+}
+
+void read_gptq_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& form) {
+    form.bits = quantised.whole_number_or("bits", 64, 4);
+    if (form.bits != 4 && form.bits != 8)
+        quantised.complain(format_text("bits = {}: 4 and 8 are read", form.bits));
+    form.group = read_group_size(quantised);
+    const std::string format =
+        quantised.word("checkpoint_format", quantised.word("format", "gptq"));
+    if (format != "gptq" && format != "gptq_v2")
+        quantised.complain(format_text("checkpoint_format = {}: must be gptq or gptq_v2", format));
+    form.adds_one_to_zeros = format == "gptq";
+}
+
+}  // namespace
+
+const StoredFormat gptq_format{.method = "gptq",
+                               .trains_whole = false,
+                               .is_told_by_names = false,
+                               .read_config = read_gptq_config,
+                               .find = find_gptq};
+
+}  // namespace ringshard::model
