@@ -20,8 +20,8 @@ namespace {
 struct Chunk {
     at::Tensor places;
     ops::Targets targets;
-    at::Tensor token_stats;     // their statistics
-    at::Tensor gradient_norms;  // of their rows; undefined: not wanted
+    at::Tensor token_stats;                    // their statistics
+    std::optional<at::Tensor> gradient_norms;  // of their rows
 };
 
 // Calls `work` with one chunk after the other. Returns the statistics of all tokens with a target.
@@ -34,7 +34,7 @@ at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk, Work
         const int64_t length = std::min(tokens_per_chunk, count - begin);
         const HeadTargets part = targets.of_range(begin, length);
         work(Chunk{part.places,
-                   {part.tokens, part.weights},
+                   {part.tokens, part.weights.value_or(at::Tensor())},
                    token_stats.narrow(0, begin, length),
                    part.gradient_norms});
     }
@@ -47,8 +47,8 @@ HeadTargets HeadTargets::of_range(int64_t begin, int64_t length) const {
     HeadTargets part = *this;
     part.places = places.narrow(0, begin, length);
     part.tokens = tokens.narrow(0, begin, length);
-    if (weights.defined()) part.weights = weights.narrow(0, begin, length);
-    if (gradient_norms.defined()) part.gradient_norms = gradient_norms.narrow(0, begin, length);
+    if (weights) part.weights = weights->narrow(0, begin, length);
+    if (gradient_norms) part.gradient_norms = gradient_norms->narrow(0, begin, length);
     return part;
 }
 
@@ -119,9 +119,9 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
         const at::Tensor y = normed.y.to(weights.projection.scalar_type());
         // index_select has no implementation for tensors without numbers, which a plan takes.
-        const bool has_keys = weights.adapter != nullptr && targets.dropout_keys.defined();
+        const bool has_keys = weights.adapter != nullptr && targets.dropout_keys;
         const ProjectionContext context{
-            work.gemms, has_keys ? targets.dropout_keys.gather(0, chunk.places) : at::Tensor(),
+            work.gemms, has_keys ? targets.dropout_keys->gather(0, chunk.places) : at::Tensor(),
             &norms};
         const at::Tensor logits = logits_of(spec, context, weights, y);
         std::optional<at::Tensor> capped;
@@ -139,8 +139,8 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         const at::Tensor d_rows = at::zeros_like(rows);
         weights.norm.backward(weights.unit, gradients.unit, d_normed, rows, normed.inverse_rms,
                               d_rows);
-        if (chunk.gradient_norms.defined())
-            chunk.gradient_norms.copy_(at::linalg_vector_norm(d_rows, 2, {1}, false, at::kFloat));
+        if (chunk.gradient_norms)
+            chunk.gradient_norms->copy_(at::linalg_vector_norm(d_rows, 2, {1}, false, at::kFloat));
         d_x.index_copy_(0, chunk.places, d_rows);
     });
 }

@@ -52,11 +52,11 @@ struct HeadTargets {
           gradient_norms(batch.gradient_norms) {}
     HeadTargets of_range(int64_t begin, int64_t length) const;
 
-    at::Tensor places;          // [n]
-    at::Tensor tokens;          // [n]
-    at::Tensor weights;         // [n], or undefined
-    at::Tensor dropout_keys;    // [t], or undefined
-    at::Tensor gradient_norms;  // [n], or undefined: written by a backward pass
+    at::Tensor places;                         // [n]
+    at::Tensor tokens;                         // [n]
+    std::optional<at::Tensor> weights;         // [n]
+    std::optional<at::Tensor> dropout_keys;    // [t]
+    std::optional<at::Tensor> gradient_norms;  // [n]: written by a backward pass
 };
 
 struct HeadWork {

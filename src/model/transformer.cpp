@@ -176,22 +176,23 @@ shard::UnitTensors Transformer::gradients_of(size_t module) const {
 void Transformer::reduce(size_t module) const { units_[module].own.reduce(); }
 
 BlockContext Transformer::context_of(size_t block, const Pass& pass, NextUse next_use) const {
-    return {
-        .sequence = {mesh_.ring(), mesh_.ulysses(), context_parallel_, device_},
-        .masks = masks_,
-        .plans = pass.batch.plans,
-        .positions = pass.positions,
-        .projections = {.gemms = gemms_,
-                        .dropout_keys = pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
-                        .rows = {pass.batch.adapter_bounds},
-                        .fp8 = fp8_of(block, pass)},
-        .policy = policies_[block],
-        .mlp_chunk = chunks_.mlp,
-        .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
-        .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
-        .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
-        .slices = {units_[ModuleIndex::block(block)].slices, next_use},
-        .branch_type = branch_type_};
+    return {.sequence = {mesh_.ring(), mesh_.ulysses(), context_parallel_, device_},
+            .masks = masks_,
+            .plans = pass.batch.plans,
+            .positions = pass.positions,
+            .projections = {.gemms = gemms_,
+                            .dropout_keys = pass.has_backward
+                                                ? pass.batch.dropout_keys.value_or(at::Tensor())
+                                                : at::Tensor(),
+                            .rows = {pass.batch.adapter_bounds},
+                            .fp8 = fp8_of(block, pass)},
+            .policy = policies_[block],
+            .mlp_chunk = chunks_.mlp,
+            .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
+            .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
+            .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
+            .slices = {units_[ModuleIndex::block(block)].slices, next_use},
+            .branch_type = branch_type_};
 }
 
 // Fillers of a layout have no part in a maximum, and evaluations record nothing.
@@ -319,7 +320,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
                                          double share) const {
     const Positions positions = positions_->of(batch);
     const bool replays =
-        recorded_ && !batch.dropout_keys.defined() && recorded_->try_begin_replay(batch, positions);
+        recorded_ && !batch.dropout_keys && recorded_->try_begin_replay(batch, positions);
     const Pass pass{batch,
                     positions,
                     true,

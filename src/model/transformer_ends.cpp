@@ -29,7 +29,7 @@ at::Tensor Transformer::embed(const TokenBatch& batch) const {
 
 void Transformer::add_noise(const TokenBatch& batch, const at::Tensor& x) const {
     const at::Tensor sizes = batch.document_lengths.to(at::kFloat).mul_(spec_.width);
-    ops::add_noise(x, batch.dropout_keys, hash_text("neftune"), sizes.rsqrt_().mul_(noise_));
+    ops::add_noise(x, *batch.dropout_keys, hash_text("neftune"), sizes.rsqrt_().mul_(noise_));
 }
 
 void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& gradient) const {

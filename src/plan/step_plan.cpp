@@ -70,7 +70,7 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
             numbers(partition.tokens_per_rank()),
             numbers(num_targets),
             numbers(num_targets),
-            at::Tensor(),
+            std::nullopt,
             attention::make_plans(partition, mesh.coordinates().ring, masks),
             numbers(partition.tokens_per_rank()),
             numbers(partition.tokens_per_rank())};

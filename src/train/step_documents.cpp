@@ -53,9 +53,10 @@ void StepDocuments::add(const data::FlatBatch& batch) {
 }
 
 void StepDocuments::watch(model::TokenBatch& mine) {
-    mine.gradient_norms =
+    MicroBatch& last = micro_batches_.back();
+    last.gradient_norms =
         at::empty({mine.targets.size(0)}, mine.targets.options().dtype(at::kFloat));
-    micro_batches_.back().gradient_norms = mine.gradient_norms;
+    mine.gradient_norms = last.gradient_norms;
 }
 
 void StepDocuments::take(const std::vector<at::Tensor>& token_stats) {

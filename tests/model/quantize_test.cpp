@@ -159,9 +159,9 @@ model::TokenBatch make_batch(const mesh::Mesh& mesh, const model::ModelSpec& spe
             at::arange(length, whole),
             at::arange(length - 1, whole),
             tokens.narrow(0, 1, length - 1).contiguous(),
-            at::Tensor(),
+            std::nullopt,
             attention::make_plans(partition, mesh.coordinates().ring, spec.masks()),
-            at::Tensor(),
+            std::nullopt,
             at::full({length}, length, whole)};
 }
 

@@ -97,8 +97,8 @@ BOOST_AUTO_TEST_CASE(documents_that_are_sorted_by_length_keep_their_results) {
     const data::FlatBatch sorted = data::sort_by_length(batch);
     constexpr uint64_t of_step = 77;
     const auto keys = [&](const data::FlatBatch& some) {
-        return train::shard_batch(some, run.model.mesh, run.model.transformer.masks(), of_step)
-            .dropout_keys;
+        return *train::shard_batch(some, run.model.mesh, run.model.transformer.masks(), of_step)
+                    .dropout_keys;
     };
     const auto losses = [&](const data::FlatBatch& some) {
         return run.model.transformer.evaluate(run.model.cut(some)).select(1, 0).contiguous();

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "ringshard/attention/plan.hpp"
@@ -12,22 +13,22 @@ namespace ringshard::model {
 struct TokenBatch {
     static constexpr int64_t no_target = -100;
 
-    at::Tensor tokens;                     // [t] int64
-    at::Tensor positions;                  // [t] int64, within the document
-    at::Tensor target_places;              // [n] int64, ascending: tokens that have a target
-    at::Tensor targets{};                  // [n] int64: the next token of the document
-    at::Tensor weights{};                  // [n] fp32: of their losses; undefined: 1 each
-    std::vector<attention::Plan> plans{};  // one for each of ModelSpec::masks()
-    at::Tensor dropout_keys{};             // [t] int64, random bits; undefined: no dropout
-    at::Tensor document_lengths{};         // [t] int64: of the token's document
+    at::Tensor tokens;                         // [t] int64
+    at::Tensor positions;                      // [t] int64, within the document
+    at::Tensor target_places;                  // [n] int64, ascending: tokens that have a target
+    at::Tensor targets{};                      // [n] int64: the next token of the document
+    std::optional<at::Tensor> weights{};       // [n] fp32: of their losses; none: 1 each
+    std::vector<attention::Plan> plans{};      // one for each of ModelSpec::masks()
+    std::optional<at::Tensor> dropout_keys{};  // [t] int64, random bits; none: no dropout
+    at::Tensor document_lengths{};             // [t] int64: of the token's document
     int64_t num_fillers = 0;  // the last tokens, of no document: they only fill the batch up
     // Where several adapters train together: the first of this rank's tokens of each of them, in
     // their order, and the end of the last one's.
     std::vector<int64_t> adapter_bounds{};
     std::vector<int64_t> target_bounds{};  // the same in the list of targets
     // [n] fp32: where a backward pass writes the norm of the gradient of the row of each target at
-    // the input of the head; undefined: nowhere.
-    at::Tensor gradient_norms{};
+    // the input of the head; none: nobody asks.
+    std::optional<at::Tensor> gradient_norms{};
 
     int64_t num_counted() const { return tokens.size(0) - num_fillers; }
 };
