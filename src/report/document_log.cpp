@@ -61,8 +61,10 @@ std::optional<LoggedStep> parse(const std::string& line) {
         return std::nullopt;
     const Value* const spike = member("spike");
     const bool is_spike = spike != nullptr && spike->string() != nullptr;
+    const Value* const is_lost = member("is_lost");
     LoggedStep logged{*step,
                       *attempt,
+                      is_lost != nullptr,
                       is_spike ? *spike->string() : "",
                       real(member("loss")),
                       real(member("grad_norm")),
@@ -77,6 +79,12 @@ std::optional<LoggedStep> parse(const std::string& line) {
             {*whole(at(0)), *whole(at(1)), *whole(at(2)), real(at(3)), real(at(4))});
     }
     return logged;
+}
+
+// A later attempt repeats the steps of one before it, but not the pass that was lost there: its
+// numbers may be finite in the next attempt, whose line comes later.
+bool counts(const LoggedStep& logged, const checkpoint::Attempts& attempts) {
+    return logged.is_lost || !attempts.is_void(logged.attempt, logged.step);
 }
 
 }  // namespace
@@ -110,7 +118,7 @@ Expected<LoggedStep> read_logged_step(const fs::path& run, int64_t step) {
         last = std::max(last, *of_line);
         if (*of_line != step) continue;
         auto logged = parse(line);
-        if (logged && !attempts.is_void(logged->attempt, step)) found = std::move(logged);
+        if (logged && counts(*logged, attempts)) found = std::move(logged);
     }
     if (found) return *std::move(found);
     const std::string there =
@@ -127,7 +135,7 @@ std::vector<LoggedStep> read_spikes(const fs::path& run, size_t most_steps, size
     for (std::string line; std::getline(lines, line);) {
         if (!step_of(line) || !is_spike(line)) continue;
         auto logged = parse(line);
-        if (!logged || attempts.is_void(logged->attempt, logged->step)) continue;
+        if (!logged || !counts(*logged, attempts)) continue;
         sort_worst_first(logged->documents);
         logged->documents.resize(std::min(most_documents, logged->documents.size()));
         spikes.insert_or_assign(logged->step, *std::move(logged));

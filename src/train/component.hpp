@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ringshard/checkpoint/saver.hpp"
@@ -18,18 +20,25 @@ class Log;
 // none by name. All functions are collective over the world.
 class Component {
 public:
+    using Texts = std::map<std::string, std::string>;
+
     Component() = default;
     Component(const Component&) = delete;
     Component& operator=(const Component&) = delete;
     virtual ~Component() = default;
 
-    // Before the first step of this attempt.
-    virtual void begin() {}
+    // Before the first step of this attempt. `texts`: of the checkpoint from which it goes on.
+    virtual std::optional<comm::AgreedFailure> begin(const Texts& /*texts*/) {
+        return std::nullopt;
+    }
     virtual void before_step(int64_t /*step*/) {}
     virtual std::optional<comm::AgreedFailure> after_step(int64_t /*step*/,
                                                           const StepNumbers& /*numbers*/) {
         return std::nullopt;
     }
+    // After a pass that became no step, since its numbers are not finite: the run goes back, or
+    // ends. `step`: that it would have been.
+    virtual void after_lost_step(int64_t /*step*/, const StepNumbers& /*numbers*/) {}
     // Adds its state to a checkpoint.
     virtual void save(checkpoint::Contents /*contents*/, checkpoint::Extras& /*extras*/) const {}
 };

@@ -154,11 +154,12 @@ void corrupt_weights(const shard::Zero& zero, Faults::Corruption how) {
 
 }  // namespace
 
-void ReplicaCheck::begin() {
+std::optional<comm::AgreedFailure> ReplicaCheck::begin(const Texts& /*texts*/) {
     if (every_ > 0 && !are_held_twice(zero_, world_))
         log_.say(
             "note: check_replicas_every has nothing to compare: no two ranks of this layout "
             "hold the same numbers");
+    return std::nullopt;
 }
 
 std::optional<comm::AgreedFailure> ReplicaCheck::after_step(int64_t step, const StepNumbers&) {

@@ -22,7 +22,7 @@ public:
           every_(every),
           log_(log) {}
 
-    void begin() override;
+    std::optional<comm::AgreedFailure> begin(const Texts& texts) override;
     std::optional<comm::AgreedFailure> after_step(int64_t step,
                                                   const StepNumbers& numbers) override;
 

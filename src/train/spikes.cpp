@@ -1,7 +1,9 @@
 #include "spikes.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "ringshard/base/text.hpp"
@@ -49,6 +51,33 @@ std::string Spikes::judge(const StepNumbers& numbers) {
         norms_.pop_front();
     }
     return join(reasons, "; ");
+}
+
+std::string Spikes::to_text() const {
+    std::vector<std::string> numbers;
+    for (size_t i = 0; i < losses_.size(); ++i)
+        for (const double number : {losses_[i], norms_[i]}) numbers.push_back(shortest(number));
+    return join(numbers, " ");
+}
+
+bool Spikes::load(const std::string& text) {
+    losses_.clear();
+    norms_.clear();
+    std::deque<double> losses;
+    std::deque<double> norms;
+    const char* const end = text.data() + text.size();
+    for (const char* next = text.data(); next != end;) {
+        if (*next == ' ') ++next;
+        double number = 0;
+        const auto [behind, error] = std::from_chars(next, end, number);
+        if (error != std::errc() || !std::isfinite(number)) return false;
+        (losses.size() == norms.size() ? losses : norms).push_back(number);
+        next = behind;
+    }
+    if (losses.size() != norms.size() || losses.size() > window) return false;
+    losses_ = std::move(losses);
+    norms_ = std::move(norms);
+    return true;
 }
 
 }  // namespace ringshard::train

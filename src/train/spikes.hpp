@@ -16,6 +16,11 @@ public:
     // Keeps the numbers of the step, by which it judges later ones.
     std::string judge(const StepNumbers& numbers);
 
+    // The numbers of the steps before, each loss with its norm, to the bit.
+    std::string to_text() const;
+    // Takes them in place of its own. Returns false, and has none, if the text is of another kind.
+    bool load(const std::string& text);
+
     static constexpr size_t window = 50;      // steps before
     static constexpr size_t fewest = 10;      // without so many of them no step is a spike
     static constexpr double norm_factor = 3;  // a larger norm over the median is a spike

@@ -345,8 +345,8 @@ void Trainer::add_to_history(std::vector<int64_t> maxima) const {
     scaling->push(world_.maximum(std::move(maxima)));
 }
 
-comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& look,
-                                        const std::function<void(double)>& counted) {
+StepNumbers Trainer::step(const std::function<ControlFlags()>& look,
+                          const std::function<void(double)>& counted) {
     StepClock clock(world_.flight_recorder(), after_the_sums_);
     world_.flight_recorder().set_activity("waiting for rows");
     std::vector<MicroBatches> of_curves(curves_.size());
@@ -388,8 +388,8 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     // Of this rank, before the weights change: a step that changes none leaves the history as it
     // is.
     const std::vector<int64_t> maxima = take_maxima();
-    if (auto failure = update(numbers)) return *failure;
-    if (numbers.asks_to_rewind) return numbers;
+    numbers.ends_run = update(numbers);
+    if (numbers.is_lost()) return numbers;
     if (!numbers.is_skipped()) add_to_history(maxima);
     if (is_joint()) add_means(numbers);
     after_the_sums_ = clock.rest();

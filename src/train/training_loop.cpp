@@ -107,7 +107,8 @@ MaybeFailure Run::begin() {
         log_.say(
             "note: early_stopping_patience without load_best_model_at_end: the model that is left "
             "is that of the last step, not the best one");
-    for (const auto& component : components_) component->begin();
+    for (const auto& component : components_)
+        if (const auto failure = component->begin(parts_.resumed_texts)) return failure;
     totals_.first_step = step();
     totals_.before = log_.sums_before();
     if (const auto failure = adapter_logs_.begin(
@@ -153,12 +154,15 @@ comm::Agreed<StepNumbers> Run::next_step() {
         found.finished_save = checkpoints_.finished_flag();
         return found;
     };
-    auto numbers = parts_.trainer.step(
+    StepNumbers numbers = parts_.trainer.step(
         look, [this](double operations) { parts_.watchdog.expect(operations); });
     parts_.watchdog.begin(watch::Work::other);
-    if (!numbers) return numbers;
     for (const auto& component : components_)
-        if (const auto failure = component->after_step(step(), numbers.value())) return *failure;
+        if (numbers.is_lost())
+            component->after_lost_step(step() + 1, numbers);
+        else if (const auto failure = component->after_step(step(), numbers))
+            return *failure;
+    if (numbers.ends_run) return *numbers.ends_run;
     parts_.world.flight_recorder().set_activity("logging, evaluating or saving");
     return numbers;
 }

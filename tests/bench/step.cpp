@@ -136,8 +136,7 @@ void step(train::Trainer& trainer, const PassEnd& pass_end) {
     print_times(begin);
     std::cout << ", \"pass_ms\": " << 1e3 * (pass_end.times.wall - begin.wall)
               << ", \"pass_cpu_ms\": " << 1e3 * (pass_end.times.cpu - begin.cpu)
-              << ", \"loss\": " << numbers.value().loss
-              << ", \"norm\": " << numbers.value().grad_norm
+              << ", \"loss\": " << numbers.loss << ", \"norm\": " << numbers.grad_norm
               << ", \"peak_activations\": " << device::host_memory_use().peak - before.live
               << ", \"peak_rss\": " << usage.ru_maxrss * int64_t{1024} << "}" << std::endl;
 }

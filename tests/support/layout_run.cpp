@@ -38,8 +38,11 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
     train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,
                            model.zero, *optimizer);
     Outcome outcome;
-    for (int64_t step = 0; step < layout.num_steps; ++step)
-        outcome.steps.push_back(trainer.step([] { return train::ControlFlags(); }).value());
+    for (int64_t step = 0; step < layout.num_steps; ++step) {
+        outcome.steps.push_back(trainer.step([] { return train::ControlFlags(); }));
+        RINGSHARD_CHECK(!outcome.steps.back().is_lost(), "{}",
+                        outcome.steps.back().skipped_because);
+    }
     outcome.eval_loss = train::Evaluator(rows, 3, group, model.mesh, model.transformer)
                             .evaluate([](double) {})
                             .loss;

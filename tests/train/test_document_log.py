@@ -225,6 +225,52 @@ class DocumentLog(TrainerTest):
         for words in ("Documents of spikes", lines[-1]["spike"], f"{rows}:42"):
             self.assertIn(words, page)
 
+    def test_a_step_without_finite_numbers_is_logged_before_the_run_ends(self):
+        flags = ["--per_device_train_batch_size", "4", "--max_steps", "6", "--learning_rate", "0.01", "--save_steps", "2",
+                 "--document_log", "spikes"]
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                output = f"abort-{ranks}"
+                self.expect(self.train(output, *flags, ranks=ranks, RINGSHARD_FAULT="weights:3:nan@0"), 76, "step 4: the loss is")
+                documents = self.inspect(output, 4)
+                self.assertEqual(len(documents), 4 * ranks)
+                self.assertTrue(all(document["rows_of_dataset"] for document in documents))
+                self.assertIsNone(documents[0]["loss"])
+                self.expect(run("inspect", self.path(output), "--step", "4"), 0, "a spike: step 4: the loss is", stream="stdout")
+
+    def test_the_pass_before_a_rewind_is_logged(self):
+        flags = ["--per_device_train_batch_size", "4", "--max_steps", "6", "--learning_rate", "0.01", "--save_steps", "2", "--on_nan", "rewind"]
+        for log in ("spikes", "all"):
+            with self.subTest(log=log):
+                self.expect(self.train("rewind-" + log, *flags, "--document_log", log, RINGSHARD_FAULT="weights:3:nan"), 0, "on_nan = rewind")
+                shown = run("inspect", self.path("rewind-" + log), "--step", "4")
+                if log == "all":  # the second attempt has logged the step
+                    self.expect(shown, 0, "step 4 of attempt 2", stream="stdout")
+                else:
+                    self.expect(shown, 0, "step 4 of attempt 1: loss nan", "a spike: step 4: the loss is", stream="stdout")
+                with open(self.path(f"rewind-{log}/documents.jsonl")) as file:
+                    self.assertEqual([(line["step"], line["attempt"]) for line in map(json.loads, file) if line.get("is_lost")], [(4, 1)])
+
+    def test_a_run_that_goes_on_finds_the_same_spikes(self):
+        rows = self.path("spikes-again.jsonl")
+        with open(rows, "w") as file:
+            for _ in range(20):
+                file.write('{"text": "one two three four five six"}\n')
+            file.write('{"text": "Zürich 8347 & \\u4e09\\u767e <<>> qq"}\n')
+        flags = ["--model_name_or_path", MODEL, "--dataset_name", rows, *COMMON, "--document_log", "spikes", "--save_steps", "15",
+                 "--per_device_train_batch_size", "1", "--learning_rate", "0.01", "--lr_scheduler_type", "constant", "--max_steps", "21",
+                 "--full_determinism"]
+        spikes = {}
+        for output, fault in (("whole", ""), ("cut", "save:copy:2:kill")):
+            if fault:
+                run("train", *flags, "--output_dir", self.path("spikes-" + output), RINGSHARD_FAULT=fault)
+            self.expect(run("train", *flags, "--output_dir", self.path("spikes-" + output)), 0, *["resuming from"] if fault else [])
+            with open(self.path(f"spikes-{output}/documents.jsonl")) as file:
+                spikes[output] = {line["step"]: line["spike"] for line in map(json.loads, file)}
+        self.assertIn(21, spikes["whole"])
+        self.assertIn("20 steps before", spikes["whole"][21])
+        self.assertEqual(spikes["whole"], spikes["cut"])
+
 
 if __name__ == "__main__":
     unittest.main()

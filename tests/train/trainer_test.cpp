@@ -64,7 +64,7 @@ struct Run {
           trainer(with_patience(max_skipped), test::world(), model.mesh, loader, model.transformer,
                   model.zero, *optimizer) {}
 
-    comm::Agreed<StepNumbers> step() {
+    StepNumbers step() {
         return trainer.step([] { return ControlFlags{}; });
     }
     const config::TrainingSettings& with_patience(int64_t max_skipped) {
@@ -136,9 +136,8 @@ BOOST_AUTO_TEST_CASE(a_step_is_the_mean_over_the_targets_of_all_ranks) {
     ControlFlags found;
     found.save_file = test::world().is_root() ? 1 : 0;
     found.finished_save = 1;
-    const auto step = run.trainer.step([&] { return found; }, [&](double) { ++counted; });
-    BOOST_TEST_REQUIRE(bool(step));
-    const StepNumbers& numbers = step.value();
+    const StepNumbers numbers = run.trainer.step([&] { return found; }, [&](double) { ++counted; });
+    BOOST_TEST_REQUIRE(!numbers.is_lost());
     const auto targets = static_cast<double>(sums.num_targets);
     BOOST_TEST(std::abs(numbers.loss - sums.loss / targets) < 1e-6);
     BOOST_TEST(std::abs(numbers.entropy - sums.entropy / targets) < 1e-6);
@@ -160,35 +159,37 @@ BOOST_AUTO_TEST_CASE(a_step_is_the_mean_over_the_targets_of_all_ranks) {
 
 BOOST_AUTO_TEST_CASE(a_bad_step_is_left_out) {
     Run run(config::OnNan::skip, true);
-    BOOST_TEST_REQUIRE(bool(run.step()));
+    BOOST_TEST_REQUIRE(!run.step().is_lost());
     const auto before = run.model.weights();
     const auto left_out = run.step();
-    BOOST_TEST_REQUIRE(bool(left_out));
-    BOOST_TEST(left_out.value().is_skipped());
-    BOOST_TEST(!left_out.value().asks_to_rewind);
-    BOOST_TEST_INFO_SCOPE(left_out.value().skipped_because);
-    BOOST_TEST(left_out.value().skipped_because.starts_with("step 2: the loss is "));
-    BOOST_TEST(left_out.value().skipped_because.find("rows of the step") != std::string::npos);
-    BOOST_TEST(left_out.value().step == 2);
+    BOOST_TEST_REQUIRE(!left_out.is_lost());
+    BOOST_TEST(left_out.is_skipped());
+    BOOST_TEST(!left_out.asks_to_rewind);
+    BOOST_TEST_INFO_SCOPE(left_out.skipped_because);
+    BOOST_TEST(left_out.skipped_because.starts_with("step 2: the loss is "));
+    BOOST_TEST(left_out.skipped_because.find("rows of the step") != std::string::npos);
+    BOOST_TEST(left_out.step == 2);
     BOOST_TEST(are_equal(run.model.weights(), before));
     BOOST_TEST(run.optimizer->steps_done() == 2);  // its bias corrections follow the steps
     const auto next = run.step();
-    BOOST_TEST_REQUIRE(bool(next));
-    BOOST_TEST(!next.value().is_skipped());
-    BOOST_TEST(next.value().step == 3);
-    BOOST_TEST(std::isfinite(next.value().grad_norm));  // nothing bad is left of the gradient
+    BOOST_TEST_REQUIRE(!next.is_lost());
+    BOOST_TEST(!next.is_skipped());
+    BOOST_TEST(next.step == 3);
+    BOOST_TEST(std::isfinite(next.grad_norm));  // nothing bad is left of the gradient
     BOOST_TEST(!are_equal(run.model.weights(), before));
 }
 
 BOOST_AUTO_TEST_CASE(a_bad_step_ends_the_run) {
     for (const auto on_nan : {config::OnNan::abort, config::OnNan::skip}) {
         Run run(on_nan, true, 0);
-        BOOST_TEST_REQUIRE(bool(run.step()));
+        BOOST_TEST_REQUIRE(!run.step().is_lost());
         const auto before = run.model.weights();
         const auto bad = run.step();
-        BOOST_TEST_REQUIRE(!bad);
-        BOOST_TEST((bad.failure().code() == ExitCode::bad_numbers));
-        BOOST_TEST((bad.failure().message().find("more than max_skipped_steps") !=
+        BOOST_TEST_REQUIRE(bad.ends_run.has_value());
+        BOOST_TEST(bad.is_lost());
+        BOOST_TEST(bad.is_skipped());
+        BOOST_TEST((bad.ends_run->code() == ExitCode::bad_numbers));
+        BOOST_TEST((bad.ends_run->message().find("more than max_skipped_steps") !=
                     std::string::npos) == (on_nan == config::OnNan::skip));
         BOOST_TEST(are_equal(run.model.weights(), before));
         BOOST_TEST(run.trainer.progress().step == 1);
@@ -197,19 +198,18 @@ BOOST_AUTO_TEST_CASE(a_bad_step_ends_the_run) {
 
 BOOST_AUTO_TEST_CASE(a_bad_step_asks_to_go_back_once) {
     Run run(config::OnNan::rewind, true);
-    BOOST_TEST_REQUIRE(bool(run.step()));
+    BOOST_TEST_REQUIRE(!run.step().is_lost());
     const checkpoint::Progress there = run.trainer.progress();
     const auto asks = run.step();
-    BOOST_TEST_REQUIRE(bool(asks));
-    BOOST_TEST(asks.value().asks_to_rewind);
+    BOOST_TEST(asks.asks_to_rewind);
     BOOST_TEST(run.trainer.progress().step == 1);
     BOOST_TEST(run.optimizer->steps_done() == 1);
     run.trainer.resume_from(there);
     const auto again = run.step();  // it is the rows, and not chance
-    BOOST_TEST_REQUIRE(bool(again));
-    BOOST_TEST(!again.value().asks_to_rewind);
-    BOOST_TEST(again.value().is_skipped());
-    BOOST_TEST(again.value().step == 2);
+    BOOST_TEST_REQUIRE(!again.is_lost());
+    BOOST_TEST(!again.asks_to_rewind);
+    BOOST_TEST(again.is_skipped());
+    BOOST_TEST(again.step == 2);
     BOOST_TEST(run.optimizer->steps_done() == 2);
 }
 
@@ -217,17 +217,17 @@ BOOST_AUTO_TEST_CASE(a_step_ends_with_the_maxima_of_all_ranks) {
     const model::DelayedScaling::Options options{ops::Fp8Format::e5m2, 8, true, 0};
     Run run(config::OnNan::skip, true, 10, options);
     const model::DelayedScaling& scaling = *run.model.stack.delayed_scaling;
-    BOOST_TEST_REQUIRE(bool(run.step()));
+    BOOST_TEST_REQUIRE(!run.step().is_lost());
     BOOST_TEST(scaling.steps_in_history() == 1);
     const std::string first = scaling.to_text();
     for (const std::string& text : test::world().gather(first)) BOOST_TEST((text == first));
     // A step whose numbers are not finite leaves the history as it is, and nothing of it behind.
-    BOOST_TEST(run.step().value().is_skipped());
+    BOOST_TEST(run.step().is_skipped());
     BOOST_TEST((scaling.to_text() == first));
     for (const int64_t bits : scaling.take_maxima()) BOOST_TEST(bits == 0);
     const auto next = run.step();
-    BOOST_TEST(!next.value().is_skipped());
-    BOOST_TEST(std::isfinite(next.value().loss));
+    BOOST_TEST(!next.is_skipped());
+    BOOST_TEST(std::isfinite(next.loss));
     BOOST_TEST(scaling.steps_in_history() == 2);
     for (size_t tensor = 0; tensor < scaling.num_tensors(); ++tensor)
         BOOST_TEST(scaling.has_scale(tensor));

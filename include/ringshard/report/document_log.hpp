@@ -22,7 +22,8 @@ struct LoggedDocument {
 struct LoggedStep {
     int64_t step = 0;
     int64_t attempt = 0;
-    std::string spike;  // why it is one, or empty
+    bool is_lost = false;  // its numbers were not finite, and the run went back, or ended
+    std::string spike;     // why it is one, or empty
     double loss = 0;
     double grad_norm = 0;
     std::filesystem::path rows;  // the file of the rows of training
@@ -32,8 +33,9 @@ struct LoggedStep {
 // Puts documents whose numbers are not finite first, then those with the largest share.
 void sort_worst_first(std::vector<LoggedDocument>& documents);
 
-// Reads the documents of a step of a run, without those that a later attempt has replaced. Fails if
-// the run has not logged them. Holds one line at a time.
+// Reads the documents of a step of a run, without those that a later attempt has replaced; of a
+// step that was lost, where no attempt has logged it otherwise. Fails if the run has not logged
+// them. Holds one line at a time.
 Expected<LoggedStep> read_logged_step(const std::filesystem::path& run, int64_t step);
 
 // Returns the newest spikes of a run, in the order of steps, each with its worst documents.

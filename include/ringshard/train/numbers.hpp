@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "ringshard/comm/agree.hpp"
 
 namespace ringshard::train {
 
@@ -63,12 +66,14 @@ struct StepNumbers {
     std::string skipped_because{};
     bool has_targets = true;
     bool asks_to_rewind = false;  // it is no step: the run has to go back and do it again
+    std::optional<comm::AgreedFailure> ends_run{};  // it is no step either
     // The numbers of each of the adapters that train together, in their order; step 0 for one that
     // has ended. Then loss, entropy, accuracy and rate of the step are means over them, and its
     // norm is that of all gradients.
     std::vector<StepNumbers> adapters{};
 
     bool is_skipped() const { return !skipped_because.empty(); }
+    bool is_lost() const { return asks_to_rewind || ends_run; }
 };
 
 // A text that the model generated.

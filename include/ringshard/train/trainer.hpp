@@ -84,11 +84,12 @@ public:
     void resume_from(const checkpoint::Progress& progress);
 
     // Runs one optimizer step. If the loss or the gradient norm is not finite, the weights stay
-    // unchanged and, depending on `on_nan`, the step fails, is skipped, or requests a rewind.
-    // Calls `look` once, after the last kernel is queued, and adds its flags up over the world in
-    // the reduction of the step. Calls `counted` before the first kernel, with the operations that
-    // the slowest rank has to wait for, the same number on every rank. Collective over the world.
-    comm::Agreed<StepNumbers> step(
+    // unchanged and, depending on `on_nan`, the step ends the run, is skipped, or requests a
+    // rewind. Calls `look` once, after the last kernel is queued, and adds its flags up over the
+    // world in the reduction of the step. Calls `counted` before the first kernel, with the
+    // operations that the slowest rank has to wait for, the same number on every rank. Collective
+    // over the world.
+    StepNumbers step(
         const std::function<ControlFlags()>& look,
         const std::function<void(double)>& counted = [](double) {});
 

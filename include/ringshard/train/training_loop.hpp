@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/saver.hpp"
@@ -53,6 +55,7 @@ struct RunParts {
     watch::Watchdog& watchdog;
     const std::vector<std::string>& hosts;  // by rank
     std::filesystem::path resumed_from;     // from which the run goes on; empty: it begins
+    const std::map<std::string, std::string>& resumed_texts;  // of that checkpoint
     double peak_operations;                 // of this rank, per second
     report::TrackedRun tracked_run;         // on rank 0
     std::filesystem::path rows_file;        // of the rows of training

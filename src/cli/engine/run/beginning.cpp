@@ -43,6 +43,8 @@ comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
     if (!loaded) return loaded.failure();
     if (const auto failure = load_maxima(origin.checkpoint)) return *failure;
     resumed_from_ = origin.checkpoint ? origin.checkpoint->folder : std::filesystem::path();
+    resumed_texts_.clear();
+    if (origin.checkpoint) resumed_texts_ = origin.checkpoint->state.texts;
     pretrained_ = std::move(origin.pretrained);
     frozen_ = std::move(loaded.value().frozen);
     return loaded.value().progress;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 
 #include "model_in_training.hpp"
 #include "run_entry.hpp"
@@ -30,6 +32,8 @@ public:
     const checkpoint::FrozenWeights& frozen() const { return frozen_; }
     // The folder of the checkpoint from which the run goes on; empty: it begins.
     const std::filesystem::path& resumed_from() const { return resumed_from_; }
+    // The texts of that checkpoint.
+    const std::map<std::string, std::string>& resumed_texts() const { return resumed_texts_; }
     // The adapter that was subtracted from them (PiSSA, OLoRA), or nullptr.
     const model::InitialAdapter* initial_adapter() const {
         return pretrained_ ? pretrained_->initial_adapter() : nullptr;
@@ -58,6 +62,7 @@ private:
     std::optional<Pretrained> pretrained_;
     checkpoint::FrozenWeights frozen_;
     std::filesystem::path resumed_from_;
+    std::map<std::string, std::string> resumed_texts_;
 };
 
 }  // namespace ringshard::cli
