@@ -1,7 +1,5 @@
 #include "engine_commands.hpp"
 
-#include <c10/core/InferenceMode.h>
-
 #include <cmath>
 #include <iomanip>
 #include <iostream>
@@ -14,12 +12,12 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
-#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/data/score_file.hpp"
 #include "ringshard/model/delayed_scaling.hpp"
 #include "ringshard/model/fp8_products.hpp"
 #include "ringshard/train/scorer.hpp"
+#include "run_command.hpp"
 #include "run_inputs.hpp"
 #include "run_state.hpp"
 
@@ -241,10 +239,6 @@ MaybeFailure score(const CommandContext& given) {
 
 }  // namespace
 
-int run_score(const CommandContext& context) {
-    const c10::InferenceMode no_autograd;
-    const auto failure = score(context);
-    return failure ? report_failure(*failure, context.world) : number(ExitCode::done);
-}
+int run_score(const CommandContext& context) { return run_command(context, score); }
 
 }  // namespace ringshard::cli

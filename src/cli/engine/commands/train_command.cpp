@@ -1,13 +1,11 @@
-#include <c10/core/InferenceMode.h>
-
 #include <iostream>
 
 #include "check_plan.hpp"
 #include "engine_commands.hpp"
 #include "output_folder.hpp"
-#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/job/side_program.hpp"
 #include "ringshard/job/stop_signals.hpp"
+#include "run_command.hpp"
 #include "test_hooks.hpp"
 #include "training_run.hpp"
 
@@ -101,10 +99,6 @@ MaybeFailure train(const CommandContext& given) {
 
 }  // namespace
 
-int run_train(const CommandContext& context) {
-    const c10::InferenceMode no_autograd;
-    const auto failure = train(context);
-    return failure ? report_failure(*failure, context.world) : number(ExitCode::done);
-}
+int run_train(const CommandContext& context) { return run_command(context, train); }
 
 }  // namespace ringshard::cli

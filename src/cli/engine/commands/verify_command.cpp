@@ -1,5 +1,3 @@
-#include <c10/core/InferenceMode.h>
-
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -10,8 +8,8 @@
 #include "references.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
-#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
+#include "run_command.hpp"
 
 namespace ringshard::cli {
 
@@ -208,10 +206,6 @@ MaybeFailure verify(const CommandContext& context) {
 
 }  // namespace
 
-int run_verify(const CommandContext& context) {
-    const c10::InferenceMode no_autograd;
-    const auto failure = verify(context);
-    return failure ? report_failure(*failure, context.world) : number(ExitCode::done);
-}
+int run_verify(const CommandContext& context) { return run_command(context, verify); }
 
 }  // namespace ringshard::cli
