@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
@@ -26,11 +28,27 @@ std::optional<std::string> words_of_io(const std::string& action) {
     return std::nullopt;
 }
 
+// The corruption of numbers, by the name of the fault.
+Faults::Corruption corruption_of(std::string_view action) {
+    using enum Faults::Corruption;
+    constexpr std::array<std::pair<std::string_view, Faults::Corruption>, 8> named{
+        {{"flip", flip},
+         {"nan", nan},
+         {"drop", drop},
+         {"twice", twice},
+         {"scale", scale},
+         {"stale", stale},
+         {"swap", swap},
+         {"alone", alone}}};
+    for (const auto& [name, corruption] : named)
+        if (action == name) return corruption;
+    return none;
+}
+
 bool is_known(const std::string& action) {
-    for (const auto* name :
-         {"kill", "throw", "segv", "stop", "spin", "read", "stall", "delay", "flip", "nan", "drop"})
+    for (const auto* name : {"kill", "throw", "segv", "stop", "spin", "read", "stall", "delay"})
         if (action == name) return true;
-    return words_of_io(action).has_value();
+    return corruption_of(action) != Faults::Corruption::none || words_of_io(action).has_value();
 }
 
 }  // namespace
@@ -43,8 +61,8 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
         ExitCode::settings,
         format_text(
             "RINGSHARD_FAULT = {}: is written as point:nth:kill, :throw, :segv, :stop, "
-            ":spin, :read, :stall, :delay, :flip, :nan, :drop, :eio, :enospc or :short, and @rank "
-            "if one alone shall fail",
+            ":spin, :read, :stall, :delay, :flip, :nan, :drop, :twice, :scale, :stale, :swap, "
+            ":alone, :eio, :enospc or :short, and @rank if one alone shall fail",
             *variable)};
     std::string rest = *variable;
     if (const size_t at = rest.find('@'); at != std::string::npos) {
@@ -110,8 +128,7 @@ void Faults::act() {
 
 void Faults::reach(std::string_view point) {
     if (!is_now(point)) return;
-    if (words_of_io(trigger_->action) || trigger_->action == "flip" || trigger_->action == "nan" ||
-        trigger_->action == "drop")
+    if (words_of_io(trigger_->action) || corruption_of(trigger_->action) != Corruption::none)
         throw Error(ExitCode::settings, format_text("RINGSHARD_FAULT: {} is not possible at {}",
                                                     trigger_->action, trigger_->point));
     act();
@@ -119,9 +136,8 @@ void Faults::reach(std::string_view point) {
 
 Faults::Corruption Faults::corruption_at(std::string_view point) {
     if (!is_now(point)) return Corruption::none;
-    if (trigger_->action == "flip") return Corruption::flip;
-    if (trigger_->action == "nan") return Corruption::nan;
-    if (trigger_->action == "drop") return Corruption::drop;
+    const Corruption corruption = corruption_of(trigger_->action);
+    if (corruption != Corruption::none) return corruption;
     throw Error(ExitCode::settings, format_text("RINGSHARD_FAULT: {} is not possible at {}",
                                                 trigger_->action, trigger_->point));
 }

@@ -203,19 +203,39 @@ struct Spread {
     double deviation;
 };
 
-// Products keep the size of rows; vectors lie round the values with which training begins.
-Spread spread_of(const shard::PlacedTensor& tensor) {
+// Returns the largest factor of an adapter, at least 1.
+double largest_scaling(const ModelSpec& spec) {
+    double largest = 1;
+    const auto add = [&](const auto& adapters) {
+        for (const auto& [layer, adapter] : adapters) largest = std::max(largest, adapter.scaling);
+    };
+    for (const BlockSpec& block : spec.blocks) {
+        add(block.adapters);
+        for (const auto& one : block.joint) add(one.layers);
+    }
+    for (const auto& adapter : {spec.head_adapter, spec.embedding_adapter})
+        if (adapter) largest = std::max(largest, adapter->scaling);
+    return largest;
+}
+
+// Products keep the size of rows; vectors lie round the values with which training begins. Adapters
+// with their factor add half of that size: scores of queries and keys that are several times as
+// large make of attention a choice of one token, which turns with the last bit.
+Spread spread_of(const shard::PlacedTensor& tensor, double scaling) {
     constexpr double of_vectors = 0.1;
     const std::vector<int64_t>& shape = tensor.spec.shape;
     if (shape.size() < 2) return {middle_of(tensor.initial), of_vectors};
-    return {middle_of(tensor.initial), std::min(0.5, 1 / std::sqrt(double(shape.back())))};
+    const double of_products = std::min(0.5, 1 / std::sqrt(double(shape.back())));
+    const bool is_second = tensor.spec.name.find(".lora_B.") != std::string::npos;
+    return {middle_of(tensor.initial), is_second ? of_products / (2 * scaling) : of_products};
 }
 
 shard::ReadWeight random_reader(const ModelSpec& spec, uint64_t seed) {
     const auto spreads = std::make_shared<std::map<std::string, Spread>>();
+    const double scaling = largest_scaling(spec);
     for (const shard::FlatUnit& unit : make_units(spec, 1))
         for (const shard::PlacedTensor& tensor : unit.tensors())
-            spreads->emplace(tensor.spec.name, spread_of(tensor));
+            spreads->emplace(tensor.spec.name, spread_of(tensor, scaling));
     return [spreads, seed](const std::string& tensor, int64_t first,
                            std::span<float> into) -> std::optional<Failure> {
         const Spread& spread = spreads->at(tensor);

@@ -1,5 +1,6 @@
 #include "faulty_mesh.hpp"
 
+#include <ATen/ops/roll.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <map>
@@ -12,24 +13,37 @@ namespace ringshard::prove {
 
 namespace {
 
-// Forwards to another communicator. Where a fault says so, zeros are in the place of what this rank
-// sends.
-class LossyCommunicator final : public comm::Communicator {
+using Corruption = Faults::Corruption;
+
+// Forwards to another communicator, and spoils what this rank sends where a fault says so.
+class FaultyCommunicator final : public comm::Communicator {
 public:
-    LossyCommunicator(comm::Communicator& wrapped, std::string point, Faults& faults)
+    FaultyCommunicator(comm::Communicator& wrapped, std::string point, Faults& faults)
         : wrapped_(wrapped), point_(std::move(point)), faults_(faults) {}
 
     int rank() const override { return wrapped_.rank(); }
     int size() const override { return wrapped_.size(); }
     comm::Pending all_reduce(at::Tensor in_out) override {
-        if (loses(in_out)) in_out.zero_();
+        const Corruption corruption = next(in_out);
+        if (corruption == Corruption::alone) {
+            wrapped_.all_reduce(in_out.clone()).wait();
+            return {};
+        }
+        if (corruption != Corruption::none) in_out.copy_(spoiled(in_out, corruption));
         return wrapped_.all_reduce(std::move(in_out));
     }
     comm::Pending all_gather(at::Tensor out, at::Tensor in) override {
         return wrapped_.all_gather(std::move(out), sent(std::move(in)));
     }
     comm::Pending reduce_scatter(at::Tensor out, at::Tensor in) override {
-        return wrapped_.reduce_scatter(std::move(out), sent(std::move(in)));
+        const Corruption corruption = next(in);
+        if (corruption == Corruption::alone) {
+            wrapped_.reduce_scatter(at::zeros_like(out), in).wait();
+            out.copy_(
+                in.flatten().narrow(0, out.numel() * wrapped_.rank(), out.numel()).view_as(out));
+            return {};
+        }
+        return wrapped_.reduce_scatter(std::move(out), spoiled(std::move(in), corruption));
     }
     comm::Pending all_to_all(at::Tensor out, at::Tensor in) override {
         return wrapped_.all_to_all(std::move(out), sent(std::move(in)));
@@ -40,28 +54,57 @@ public:
                                           std::move(counts));
     }
     comm::Pending shift(std::vector<comm::Exchange> exchanges) override {
-        if (!exchanges.empty() && loses(exchanges.front().send))
+        if (!exchanges.empty()) {
+            const Corruption corruption = next(exchanges.front().send);
             for (comm::Exchange& exchange : exchanges)
-                exchange.send = at::zeros_like(exchange.send);
+                exchange.send = spoiled(std::move(exchange.send), corruption);
+        }
         return wrapped_.shift(std::move(exchanges));
     }
     comm::Pending broadcast(at::Tensor in_out, int root) override {
-        if (loses(in_out) && root == rank()) in_out.zero_();
+        const Corruption corruption = next(in_out);
+        if (corruption != Corruption::none && root == rank())
+            in_out.copy_(spoiled(in_out, corruption));
         return wrapped_.broadcast(std::move(in_out), root);
     }
 
 private:
-    // Of whole numbers, which are counts, a loss would end the run; errors that matter here are
+    // Whole numbers are counts, and other counts would end the run; errors that matter here are
     // silent.
-    bool loses(const at::Tensor& sent) {
-        return sent.is_floating_point() &&
-               faults_.corruption_at(point_) == Faults::Corruption::drop;
+    Corruption next(const at::Tensor& sent) {
+        return sent.is_floating_point() ? faults_.corruption_at(point_) : Corruption::none;
     }
-    at::Tensor sent(at::Tensor in) { return loses(in) ? at::zeros_like(in) : std::move(in); }
+    at::Tensor sent(at::Tensor in) {
+        const Corruption corruption = next(in);
+        return spoiled(std::move(in), corruption);
+    }
+    at::Tensor spoiled(at::Tensor in, Corruption corruption) {
+        switch (corruption) {
+            case Corruption::drop: return at::zeros_like(in);
+            case Corruption::twice: return in.mul(2);
+            case Corruption::scale: return in.mul(1.5);
+            case Corruption::swap: return at::roll(in.flatten(), in.numel() / size()).view_as(in);
+            case Corruption::stale: return exchange_for_earlier(std::move(in));
+            case Corruption::none:
+            case Corruption::alone: return in;  // the latter of what is no sum
+            case Corruption::flip:
+            case Corruption::nan: break;
+        }
+        throw Error(ExitCode::settings,
+                    format_text("RINGSHARD_FAULT: {} does not spoil this operation", point_));
+    }
+    // Returns what this rank sent when it last sent as many numbers of this type.
+    at::Tensor exchange_for_earlier(at::Tensor in) {
+        at::Tensor& kept = earlier_[{in.numel(), in.scalar_type()}];
+        at::Tensor earlier = kept.defined() ? kept.view_as(in) : in;
+        kept = in.clone();
+        return earlier;
+    }
 
     comm::Communicator& wrapped_;
     std::string point_;
     Faults& faults_;
+    std::map<std::pair<int64_t, at::ScalarType>, at::Tensor> earlier_;
 };
 
 }  // namespace
@@ -81,7 +124,7 @@ std::unique_ptr<mesh::Mesh> faulty_mesh(const mesh::Mesh& mesh, Faults& faults) 
         mesh.shape(), mesh::rank_of(mesh.coordinates(), mesh.shape()), mesh.device(),
         [&](const char* group, int64_t /*rank*/, int64_t /*size*/) {
             const auto& [name, wrapped] = groups.at(group);
-            return std::make_unique<LossyCommunicator>(*wrapped, concat("prove:", name), faults);
+            return std::make_unique<FaultyCommunicator>(*wrapped, concat("prove:", name), faults);
         });
 }
 

@@ -88,21 +88,31 @@ Probe probe_of(const data::Rows& rows) {
     return probe;
 }
 
-// The rows as a faulty loader would make them: without the ends of documents, or with a first row
-// that lacks its targets.
-data::Rows spoiled(const data::Rows& rows, bool joins_documents, bool loses_targets) {
+// What a faulty loader does to rows.
+struct RowFaults {
+    bool joins_documents;  // their ends are lost
+    bool loses_targets;    // every fourth one
+    bool takes_others;     // the row before, which another rank has too
+
+    bool is_any() const { return joins_documents || loses_targets || takes_others; }
+};
+
+data::Rows spoiled(const data::Rows& rows, const RowFaults& faults) {
     data::SampleList spoiled;
     const data::TokenStore& store = rows.store();
-    for (int64_t row = 0; row < store.size(); ++row) {
+    for (int64_t number = 0; number < store.size(); ++number) {
+        const int64_t row = faults.takes_others ? std::max<int64_t>(number - 1, 0) : number;
         const uint64_t begin = store.sample(row).begin;
         std::vector<int32_t> tokens;
         std::vector<int32_t> labels;
         for (uint64_t place = begin; place < begin + store.length(row); ++place) {
             tokens.push_back(store.token(place));
-            labels.push_back(loses_targets && place % 4 == 0 ? data::no_label : store.label(place));
+            labels.push_back(faults.loses_targets && place % 4 == 0 ? data::no_label
+                                                                    : store.label(place));
         }
         std::vector<int32_t> lengths{static_cast<int32_t>(tokens.size())};
-        if (const auto documents = store.documents(row); !joins_documents && !documents.empty())
+        if (const auto documents = store.documents(row);
+            !faults.joins_documents && !documents.empty())
             lengths.assign(documents.begin(), documents.end());
         spoiled.add(tokens, labels, lengths);
     }
@@ -174,7 +184,7 @@ private:
             const comm::Group group(MPI_COMM_SELF);
             const mesh::Mesh mesh(group, {}, job_.mesh.device());
             outcome = train({of_one_rank(config, job_.mesh.shape()), job_.small.spec, group, mesh,
-                             mesh, rows_, probe_, job_.made_progress});
+                             mesh, rows_, probe_, job_.made_progress, nullptr});
         }
         job_.world.barrier();
         proof.seconds_alone += timer.seconds();
@@ -183,15 +193,20 @@ private:
 
     Outcome in_mesh(const config::Config& config, Proof& proof) {
         const Timer timer;
-        const bool joins = job_.faults.corruption_at("prove:documents") != Faults::Corruption::none;
-        const bool loses = job_.faults.corruption_at("prove:targets") != Faults::Corruption::none;
+        const auto is_seeded = [this](const char* point) {
+            return job_.faults.corruption_at(point) != Faults::Corruption::none;
+        };
+        const RowFaults faults{.joins_documents = is_seeded("prove:documents"),
+                               .loses_targets = is_seeded("prove:targets"),
+                               .takes_others = is_seeded("prove:rows")};
         std::optional<data::Rows> bad_rows;
-        if (joins || loses) bad_rows.emplace(spoiled(rows_, joins, loses));
+        if (faults.is_any()) bad_rows.emplace(spoiled(rows_, faults));
         const data::Rows& rows = bad_rows ? *bad_rows : rows_;
-        const Probe probe{.batch = probe_of(rows).batch, .bounds = probe_.bounds};
+        const Probe probe{.batch = probe_of(faults.takes_others ? rows_ : rows).batch,
+                          .bounds = probe_.bounds};
         const Outcome outcome =
             train({config, job_.small.spec, job_.world, lossy_ ? *lossy_ : job_.mesh, job_.mesh,
-                   rows, probe, job_.made_progress});
+                   rows, probe, job_.made_progress, &job_.faults});
         proof.seconds_in_mesh += timer.seconds();
         return outcome;
     }

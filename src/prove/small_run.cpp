@@ -36,6 +36,7 @@ public:
           trainer_(run.config.training, run.group, run.mesh, loader_, stack_.transformer,
                    stack_.zero, *stack_.optimizer, run.config.run.seed) {
         model::fill_at_random(run.spec, static_cast<uint64_t>(run.config.run.seed), stack_.zero);
+        if (run.faults != nullptr) trainer_.seed_faults(*run.faults);
     }
 
     // Takes a step. `moment`: is filled, if given. Returns the failure of the step.
@@ -46,9 +47,12 @@ public:
                 moment->gradients = train::whole_gradients(stack_.zero, run_.gathering);
             return train::ControlFlags();
         });
-        if (!numbers) return numbers.failure().message();
-        if (moment != nullptr) moment->loss = numbers.value().loss;
-        return numbers.value().skipped_because;
+        if (moment != nullptr) {
+            moment->loss = numbers.loss;
+            moment->grad_norm = numbers.grad_norm;
+            moment->num_tokens = numbers.step_tokens;
+        }
+        return numbers.ends_run ? numbers.ends_run->message() : numbers.skipped_because;
     }
 
 private:
@@ -56,7 +60,8 @@ private:
         return train::whole_logits(stack_.transformer, run_.mesh, *sequence_, batch);
     }
 
-    // Changes all tokens of one document after the other.
+    // Changes all tokens of one document after the other. Adds up what all ranks find: each of
+    // them computes the batch, and may lose what others send to it.
     Moved probe_documents() {
         const auto& [batch, bounds] = run_.probe;
         const int64_t end = bounds.back();
@@ -75,7 +80,7 @@ private:
                            count_moved(before, after, behind, end - behind);
             moved.compared += (end - (behind - first)) * before.size(1);
         }
-        return moved;
+        return {.compared = run_.group.sum(moved.compared), .moved = run_.group.sum(moved.moved)};
     }
 
     const SmallRun& run_;

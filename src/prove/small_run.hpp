@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/base/faults.hpp"
 #include "ringshard/comm/group.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/data/rows.hpp"
@@ -26,6 +27,8 @@ struct Moved {
 // What a run computes at one of its steps.
 struct Moment {
     double loss = 0;
+    double grad_norm = 0;                           // before clipping
+    int64_t num_tokens = 0;                         // of the step
     std::map<std::string, at::Tensor> gradients{};  // whole, of every trained tensor
     Moved documents{};
 };
@@ -53,6 +56,7 @@ struct SmallRun {
     const data::Rows& rows;       // of the steps
     const Probe& probe;           // whose documents are changed one by one
     const std::function<void()>& made_progress;
+    Faults* faults;  // of its steps; null: none
 };
 
 // Trains from random weights. Collective over the group.

@@ -366,6 +366,8 @@ StepNumbers Trainer::step(const std::function<ControlFlags()>& look,
 
     StepNumbers numbers = work.numbers();
     StepSums sums = run(std::move(micro_batches), gradient_scale, numbers.attention);
+    if (faults_ != nullptr && faults_->corruption_at("prove:norm") != Faults::Corruption::none)
+        for (StepSums::Curve& curve : sums.curves) curve.gradient_squares = 0;
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
     world_.flight_recorder().set_activity("summing the numbers of the step");

@@ -17,14 +17,15 @@ namespace ringshard {
 // a file FILE.awaited and waits for FILE, which RINGSHARD_TEST_GO_ON names; delay lasts up to
 // RINGSHARD_TEST_DELAY_MS, at random. Where a file is written, the operation can fail instead: eio,
 // enospc, or short, where the disk takes half of it and no more. For numbers, flip inverts a bit of
-// one, and nan makes one NaN; in `trainer prove` drop loses what a rank sends to a group
-// (prove:ring and others), a target of its loss (prove:targets) or the ends of its documents
-// (prove:documents). Off unless the variable is set. Points: start (before data are prepared), load
-// (before weights are), claim (before the attempt is), step, compute (before the sums of a step),
-// evaluate, weights (after a step, for flip and nan alone), export; and in a save, with files
-// marked *: save:copy (before the copy of the shard), save:begin, save:layout*, save:write* (every
-// range), save:flush*, save:written (all of it is on disk), save:describe* (the manifest),
-// save:name* (before the rename), save:named, save:latest*.
+// one, and nan makes one NaN; in `trainer prove` drop, twice, scale, stale, swap and alone spoil
+// what a rank sends to a group (prove/faulty_mesh.hpp), and drop loses targets of its loss
+// (prove:targets), the ends of its documents (prove:documents), its own rows (prove:rows) or its
+// share in the norm of the gradient (prove:norm). Off unless the variable is set. Points: start
+// (before data are prepared), load (before weights are), claim (before the attempt is), step,
+// compute (before the sums of a step), evaluate, weights (after a step, for flip and nan alone),
+// export; and in a save, with files marked *: save:copy (before the copy of the shard), save:begin,
+// save:layout*, save:write* (every range), save:flush*, save:written (all of it is on disk),
+// save:describe* (the manifest), save:name* (before the rename), save:named, save:latest*.
 class Faults {
 public:
     Faults() = default;
@@ -36,7 +37,7 @@ public:
     // any.
     std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
     // Returns the corruption of a number that the test sets for `point`.
-    enum class Corruption { none, flip, nan, drop };
+    enum class Corruption { none, flip, nan, drop, twice, scale, stale, swap, alone };
     Corruption corruption_at(std::string_view point);
     // Returns true if the fault of this rank is at a point that begins so.
     bool aims_at(std::string_view points) const {

@@ -22,6 +22,7 @@ struct RunSettings {
     std::optional<double> max_hours;  // unset: SLURM's time limit alone
     bool ignore_plan = false;
     bool dry_run = false;
+    bool prove_in_job = false;
     std::string measure;                   // for doctor: path of a file
     std::optional<double> hang_timeout_s;  // unset: from the duration of earlier steps
     CpuGemm cpu_gemm = CpuGemm::automatic;

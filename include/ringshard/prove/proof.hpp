@@ -14,7 +14,7 @@
 // The proof that a mesh computes what one rank computes, on a small model.
 namespace ringshard::prove {
 
-enum class What { loss, gradients, documents };
+enum class What { loss, gradients, norm, documents };
 
 // One comparison of the run in the mesh with that on one rank.
 struct Check {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/config/training_settings.hpp"
@@ -55,6 +56,8 @@ public:
     // From now on the documents of each step can be looked at, until the next one.
     void watch_documents();
     const StepDocuments& documents() const { return *documents_; }
+    // Lets faults spoil the numbers of steps, for tests. They must outlive this.
+    void seed_faults(Faults& faults) { faults_ = &faults; }
 
     int64_t num_steps() const { return longest().num_steps; }
     // The same, if no curve ends early.
@@ -138,6 +141,7 @@ private:
     std::set<int64_t> non_finite_before_;       // steps for which the run has gone back
     RankTimes after_the_sums_;                  // of the last step, on this rank
     std::unique_ptr<StepDocuments> documents_;  // null: nobody looks at them
+    Faults* faults_ = nullptr;                  // null: none is seeded
 };
 
 }  // namespace ringshard::train

@@ -50,6 +50,10 @@ void add_run_options(OptionTable& table) {
                      "NCCL, the HF cache and others that are read after the settings.");
     group.serve("dry_run", &RunSettings::dry_run,
                 "Look through settings, data, model and plan, and end before anything is trained.");
+    group.serve(
+        "prove_in_job", &RunSettings::prove_in_job,
+        "Compare the mesh of the job with one rank on a small model, as trainer prove does, "
+        "before training begins; if it computes other numbers, the job ends with 76.");
     group.serve("measure", &RunSettings::measure,
                 "doctor writes measured rates, for `trainer plan --gpu FILE`, into this file.");
     group.serve("ignore_plan", &RunSettings::ignore_plan,

@@ -88,10 +88,12 @@ MaybeFailure train(const CommandContext& given) {
     }
     const auto activation_bytes = check_memory();
     if (!activation_bytes) return activation_bytes.failure();
+    const auto certificate = prove_in_job(context, job, inputs.value());
+    if (!certificate) return certificate.failure();
     auto passed = complete_files(context, inputs.value(), begun.value());
     if (!passed) return passed.failure();
     const auto run = TrainingRun::allocate(
-        {context, job, inputs.value(), choices.value(), curves, begun.value()},
+        {context, job, inputs.value(), choices.value(), curves, begun.value(), certificate.value()},
         std::move(passed).value(), activation_bytes.value());
     if (!run) return run.failure();
     return run.value()->train_to_the_end(deadline);

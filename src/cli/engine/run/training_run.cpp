@@ -71,7 +71,7 @@ TrainingRun::TrainingRun(const RunStages& stages, std::optional<PassedTensors> p
 
 comm::Agreed<std::unique_ptr<TrainingRun>> TrainingRun::allocate(
     const RunStages& stages, std::optional<PassedTensors> passed, int64_t activation_bytes) {
-    const auto& [context, job, inputs, choices, curves, begun] = stages;
+    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages;
     const config::Config& config = context.settings.values;
     auto stores = open_offload_stores(context, job.placement, mesh::cuts_of(config.parallel));
     if (!stores) return stores.failure();
@@ -89,7 +89,7 @@ comm::Agreed<std::unique_ptr<TrainingRun>> TrainingRun::allocate(
 }
 
 MaybeFailure TrainingRun::train_to_the_end(const job::Deadline& deadline) {
-    const auto& [context, job, inputs, choices, curves, begun] = stages_;
+    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
     const comm::Group& world = context.world;
     const RunStart start = begun.start(context, inputs);
     Beginning beginning(start, begun.entry, model_, job.faults, *job.watchdog);
@@ -128,7 +128,7 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
 // Writes verify.json beside the result of the run. A run in FP8, or with weights in four bits,
 // writes none: a reader of its files computes other numbers.
 MaybeFailure TrainingRun::write_references() {
-    const auto& [context, job, inputs, choices, curves, begun] = stages_;
+    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
     const fs::path folder = config.run.output_dir;
     if (context.world.is_root()) remove_references(folder);
@@ -146,13 +146,13 @@ MaybeFailure TrainingRun::write_references() {
 comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
                                                       const checkpoint::Progress& progress,
                                                       const job::Deadline& deadline) {
-    const auto& [context, job, inputs, choices, curves, begun] = stages_;
+    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
     Attempt& attempt = beginning.attempt();
     model_.trainer.resume_from(progress);
-    if (const auto failure =
-            write_run_record(context, job.placement, inputs.spec, attempt.store.attempt(),
-                             begun.num_steps, choices.gemms))
+    if (const auto failure = write_run_record(
+            context, job.placement, inputs.spec,
+            {attempt.store.attempt(), begun.num_steps, choices.gemms, certificate}))
         return *failure;
     const auto unrecorded = std::exchange(parent_, std::nullopt);
     if (const auto failure = comm::first_failure(

@@ -7,6 +7,7 @@
 
 #include "beginning.hpp"
 #include "begun_run.hpp"
+#include "job_proof.hpp"
 #include "model_in_training.hpp"
 #include "ringshard/checkpoint/fork.hpp"
 #include "ringshard/job/deadline.hpp"
@@ -22,6 +23,7 @@ struct RunStages {
     TrainingChoices& choices;
     const RunCurves& curves;
     BegunRun& begun;
+    const std::optional<Certificate>& certificate;
 };
 
 // A run with everything that it needs allocated. It takes attempts until it ends. All functions are
