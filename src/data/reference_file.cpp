@@ -171,7 +171,7 @@ Expected<References> References::read(const std::filesystem::path& folder) {
     if (content) return parse(*content, file.string());
     return Failure{ExitCode::missing_input,
                    format_text("{}: there is no such file, so nothing says what this model should "
-                               "compute; trainer export and the end of a run write one",
+                               "compute; checkpoints, trainer export and the end of a run have one",
                                file.string())};
 }
 

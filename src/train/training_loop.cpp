@@ -17,6 +17,7 @@
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/data/reference_rows.hpp"
 #include "ringshard/device/device.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
@@ -77,6 +78,7 @@ private:
     MaybeFailure stop_or_save(const ControlFlags& flags, const Due& due, bool found_best);
     MaybeFailure start_save(checkpoint::Contents contents);
     MaybeFailure save_for_good();
+    MaybeFailure write_result(const std::filesystem::path& folder);
     MaybeFailure write_state() const;
     MaybeFailure end_adapters(const StepNumbers& numbers);
     MaybeFailure end_adapter(size_t adapter);
@@ -302,6 +304,11 @@ MaybeFailure Run::start_save(checkpoint::Contents contents) {
     const Timer stall;
     parts_.world.flight_recorder().set_activity("saving");
     parts_.extras.make_notes = notes_maker(step());
+    auto references = parts_.compute_references();
+    if (!references) return references.failure();
+    parts_.extras.files.erase(data::References::file_name);
+    if (!references.value().empty())
+        parts_.extras.files[data::References::file_name] = std::move(references).value();
     for (const auto& component : components_) component->save(contents, parts_.extras);
     const auto failure =
         checkpoints_.start(stall, parts_.trainer.progress(), contents, parts_.extras);
@@ -356,6 +363,19 @@ MaybeFailure Run::predict() {
     return std::nullopt;
 }
 
+// Writes the model, and beside it what it computes. A reader of both finds no older verify.json.
+MaybeFailure Run::write_result(const std::filesystem::path& folder) {
+    const auto references = parts_.compute_references();
+    if (!references) return references.failure();
+    const auto file = folder / data::References::file_name;
+    std::error_code ignored;
+    if (parts_.world.is_root()) std::filesystem::remove(file, ignored);
+    if (auto failure = write_model(parts_, folder)) return failure;
+    std::optional<Failure> failure;
+    if (!references.value().empty()) failure = write_file_atomically(file, references.value());
+    return comm::first_failure(parts_.world, failure);
+}
+
 MaybeFailure Run::end() {
     parts_.world.flight_recorder().set_activity("ending the run");
     log_.take_maxima(memory());
@@ -370,8 +390,7 @@ MaybeFailure Run::end() {
         parts_.world.flight_recorder().set_activity("writing the model");
         parts_.faults.reach("export");
         parts_.optimizer.begin_evaluation(parts_.zero);
-        if (const auto failure = write_model(parts_, folder)) return failure;
-        if (const auto failure = parts_.write_references()) return failure;
+        if (const auto failure = write_result(folder)) return failure;
     }
     if (checkpoints_.has_failed())
         return comm::found_by_all(

@@ -1,5 +1,6 @@
 #include "write_model.hpp"
 
+#include "ringshard/data/reference_rows.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/model/passed_hash.hpp"
 
@@ -28,6 +29,7 @@ std::optional<comm::AgreedFailure> write_model(
     const RunParts& parts, const std::filesystem::path& folder,
     const std::optional<model::ExportForm::WrittenAdapter>& joint) {
     std::map<std::string, std::string> files = parts.extras.files;
+    files.erase(data::References::file_name);  // that of the last checkpoint
     model::ExportForm form = parts.model_form;
     if (model::has_adapters(parts.zero.units())) {
         form = {.type = model::StoredType::fp32,

@@ -4,6 +4,7 @@ import array
 import http.server
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -252,6 +253,23 @@ class Verify(TrainerTest):
         split = os.path.join(self.made.name, "split")
         train(TIED, split, "--cp_size", "2", "--bf16", "true", "--dtype", "bfloat16", ranks=2)
         self.expect(self.verify(split), 0, "log-probabilities differ by at most", stream="stdout")
+
+    def test_checkpoints(self):
+        for run_folder in (self.trained, self.lora):
+            checkpoint = os.path.join(run_folder, "checkpoint-2")
+            self.assertEqual(read_json(checkpoint, "verify.json")["rows"][0]["ids"], read_json(run_folder, "verify.json")["rows"][0]["ids"])
+            self.expect(self.verify(checkpoint, ranks=2), 0, "tokenizer and chat template: as exported", "weights: as exported", stream="stdout")
+        rounded = os.path.join(self.made.name, "rounded")
+        train(TIED, rounded, "--cp_size", "2", "--bf16", "true", "--save_only_model", "true", "--max_steps", "4", ranks=2)
+        self.expect(self.verify(os.path.join(rounded, "checkpoint-2")), 0, "log-probabilities differ by at most", stream="stdout")
+        self.assertNotEqual(read_json(rounded, "checkpoint-2", "verify.json"), read_json(rounded, "checkpoint-4", "verify.json"))
+        other = os.path.join(self.made.name, "other")
+        shutil.copytree(os.path.join(self.trained, "checkpoint-2"), os.path.join(other, "checkpoint-2"))
+        with open(os.path.join(other, "checkpoint-2", "verify.json"), "r+") as file:
+            numbers = re.sub(r"-(\d)\.", lambda number: f"-{(int(number[1]) + 3) % 10}.", file.read())
+            file.seek(0)
+            file.write(numbers)  # of the same size, which the checkpoint has noted
+        self.expect(self.verify(os.path.join(other, "checkpoint-2")), 65, "verify.json: is not what was written: it has the hash")
 
     def test_the_numbers_are_those_of_several_ranks(self):
         one, two = read_json(self.exported, "verify.json"), os.path.join(self.made.name, "two")

@@ -56,11 +56,12 @@ struct RunParts {
     const std::vector<std::string>& hosts;  // by rank
     std::filesystem::path resumed_from;     // from which the run goes on; empty: it begins
     const std::map<std::string, std::string>& resumed_texts;  // of that checkpoint
-    double peak_operations;                 // of this rank, per second
-    report::TrackedRun tracked_run;         // on rank 0
-    std::filesystem::path rows_file;        // of the rows of training
-    // Called when the model is written: adds what it computes. Collective over the world.
-    std::function<std::optional<comm::AgreedFailure>()> write_references;
+    double peak_operations;                                   // of this rank, per second
+    report::TrackedRun tracked_run;                           // on rank 0
+    std::filesystem::path rows_file;                          // of the rows of training
+    // Returns verify.json for the weights as they are, on rank 0: what the model computes for a few
+    // rows; empty where the run has none. Collective over the world.
+    std::function<comm::Agreed<std::string>()> compute_references;
 };
 
 // rewind: loss or gradient of a step were not finite, and the run resumes from its newest

@@ -68,7 +68,7 @@ void add_model_options(OptionTable& table) {
                 "For init: the config.json of the model to make.");
     group.serve("checkpoint", &ModelSettings::checkpoint,
                 "For export: a folder checkpoint-<step>, or the output_dir of a run, whose newest "
-                "good checkpoint is taken. For verify: the folder of a model.");
+                "good checkpoint is taken. For verify: the folder of a model or checkpoint.");
     group.serve("max_shard_size", &ModelSettings::max_shard_size,
                 "For export: the most bytes of weights in one file, as 5GB or 200MB.");
     group

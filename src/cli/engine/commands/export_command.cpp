@@ -5,17 +5,14 @@
 #include <iostream>
 
 #include "exported_checkpoint.hpp"
-#include "loss_fingerprint.hpp"
+#include "exported_weights.hpp"
 #include "merge_folder.hpp"
 #include "passed_tensors.hpp"
 #include "pretrained.hpp"
 #include "references.hpp"
-#include "ringshard/base/hub_cache.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/model/export_weights.hpp"
-#include "ringshard/model/merge_adapters.hpp"
-#include "ringshard/model/quantize.hpp"
 #include "run_adapters.hpp"
 
 namespace ringshard::cli {
@@ -23,8 +20,6 @@ namespace ringshard::cli {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr mesh::Cuts everything{true, true, true, false};
 
 struct Args {
     fs::path source;  // a checkpoint, or the folder of a run
@@ -55,36 +50,6 @@ Expected<Args> parse_args(const config::Settings& settings) {
                 {*type, *shard_size}};
 }
 
-// The folder that model_name_or_path names, if it names one. Collective over the world.
-comm::Agreed<std::optional<fs::path>> named_model(const CommandContext& context) {
-    const config::ModelSettings& model = context.settings.values.model;
-    if (model.model_name_or_path.empty()) return std::optional<fs::path>();
-    const HubCache hub(context.environment);
-    const auto found = comm::of_root(context.world, [&]() -> Expected<std::string> {
-        const auto folder =
-            hub.model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
-        if (!folder) return folder.failure();
-        return folder.value().string();
-    });
-    if (!found) return found.failure();
-    return std::optional<fs::path>(found.value());
-}
-
-// Opens a verified checkpoint with the pretrained model of its frozen weights: the one that the
-// checkpoint names, unless the settings name another. Collective over the world.
-comm::Agreed<Pretrained> open_weights(const CommandContext& context,
-                                      const checkpoint::Checkpoint& checkpoint,
-                                      const model::ModelSpec& spec) {
-    std::optional<fs::path> base;
-    if (checkpoint.state.texts.contains(checkpoint::frozen_text)) {
-        const auto named = named_model(context);
-        if (!named) return named.failure();
-        base = named.value();
-    }
-    return Pretrained::open(checkpoint.folder, spec, Pretrained::Wanted::all,
-                            checkpoint::Verification::sizes, context.world, base);
-}
-
 // The tensors that pass through, from the model that the settings name, or the checkpoint.
 // Collective over the world.
 comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
@@ -94,31 +59,6 @@ comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
     const auto named = named_model(context);
     if (!named) return named.failure();
     return find_passed_tensors(named.value().value_or(checkpoint.folder), spec, context.world);
-}
-
-// The form in which a run held its frozen matrices.
-shard::Codec frozen_form_of(const checkpoint::Checkpoint& checkpoint) {
-    if (setting_then(checkpoint, "load_in_4bit") != "true") return shard::Codec::compute;
-    const bool is_nested = setting_then(checkpoint, "use_bnb_nested_quant") == "true";
-    return is_nested ? shard::Codec::nested_nf4 : shard::Codec::nf4;
-}
-
-// Adapters that were trained beside weights in four bits belong to these, and not to those that
-// were quantised. Collective over the world.
-std::optional<comm::AgreedFailure> replace_quantized(const checkpoint::Checkpoint& checkpoint,
-                                                     const Pretrained& weights,
-                                                     model::ModelSpec spec, const mesh::Mesh& mesh,
-                                                     const shard::Zero& zero,
-                                                     const comm::Group& world) {
-    const shard::Codec form = frozen_form_of(checkpoint);
-    if (form == shard::Codec::compute) return std::nullopt;
-    if (const auto failure = model::quantize_frozen(spec, form))
-        return comm::found_by_all(*failure);
-    shard::Zero quantized(model::make_units(spec, mesh.shape().zero()), everything,
-                          {at::kFloat, at::kFloat}, mesh);
-    if (const auto loaded = weights.load(spec, quantized, world); !loaded) return loaded.failure();
-    model::copy_dequantized(quantized, zero);
-    return std::nullopt;
 }
 
 // Writes each of the adapters that trained together into a folder of its name. Collective over the
@@ -141,24 +81,6 @@ std::optional<comm::AgreedFailure> write_joint(const StoredJointAdapters& joint,
 }
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
-
-// Fills `zero` with the weights of the checkpoint, as they are written. Collective over the world.
-MaybeFailure load_exported(const ExportedCheckpoint& exported, Pretrained& weights,
-                           const mesh::Mesh& mesh, shard::Zero& zero, const comm::Group& world) {
-    if (exported.adapter && exported.adapter->init.takes_from_weights())
-        if (const auto failure =
-                take_out_initial_adapter(exported.checkpoint, exported.spec, weights, world))
-            return failure;
-    if (const auto loaded = weights.load(exported.spec, zero, world); !loaded)
-        return loaded.failure();
-    if (!exported.adapter || !exported.merges) return std::nullopt;
-    if (const auto failure =
-            replace_quantized(exported.checkpoint, weights, exported.spec, mesh, zero, world))
-        return failure;
-    zero.refresh_compute_weights();
-    model::merge_adapters(exported.spec, zero);
-    return std::nullopt;
-}
 
 // Writes the model of the checkpoint, or its adapter, and what it computes. Collective over the
 // world.
@@ -194,9 +116,9 @@ MaybeFailure export_checkpoint(const CommandContext& context, const Args& args) 
     const auto files = files_of_export(exported, world);
     if (!files) return files.failure();
     const mesh::Mesh mesh(world, {.shard = world.size()}, at::kCPU);
-    shard::Zero zero(model::make_units(exported.spec, mesh.shape().zero()), everything,
+    shard::Zero zero(model::make_units(exported.spec, mesh.shape().zero()), shards_everything,
                      {at::kFloat, at::kFloat}, mesh);
-    auto weights = open_weights(context, exported.checkpoint, exported.spec);
+    auto weights = open_weights(context, exported);
     if (!weights) return weights.failure();
     if (auto failure = load_exported(exported, weights.value(), mesh, zero, world)) return failure;
     const bool is_joint = !exported.joint.names.empty();

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine_commands.hpp"
+#include "exported_weights.hpp"
 #include "merge_folder.hpp"
 #include "pretrained.hpp"
 #include "references.hpp"
@@ -20,17 +21,17 @@ namespace {
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 using FoundLikely = std::vector<data::LikelyOfPlaces>;
 
-constexpr mesh::Cuts shards_everything{true, true, true, false};
 // Sums of fp32 numbers in another order, on another processor.
 constexpr double most_in_fp32 = 2e-4;
 // Of what rounding to bf16 changes at most in these rows.
 constexpr double most_of_rounding = 4;
 
-// What a folder holds: a model, or an adapter and the model below it.
+// What a folder holds: a checkpoint, a model, or an adapter and the model below it.
 struct FolderModel {
     fs::path base;
     fs::path adapter;  // empty: none
     model::ModelSpec spec;
+    std::optional<ExportedCheckpoint> checkpoint{};
 };
 
 // The folder of a run with checkpoints holds its adapter too.
@@ -42,6 +43,13 @@ bool holds_adapter(const fs::path& folder) {
 comm::Agreed<FolderModel> read_folder(const CommandContext& context, const fs::path& folder) {
     const comm::Group& world = context.world;
     FolderModel found{.base = folder, .adapter = {}, .spec = {}};
+    if (world.maximum(world.is_root() && checkpoint::is_checkpoint(folder) ? 1 : 0) == 1) {
+        auto checkpoint = ExportedCheckpoint::find(world, folder, false);
+        if (!checkpoint) return checkpoint.failure();
+        found.spec = checkpoint.value().spec;
+        found.checkpoint = std::move(checkpoint).value();
+        return found;
+    }
     std::optional<model::LoraConfig> config;
     if (world.maximum(world.is_root() && holds_adapter(folder) ? 1 : 0) == 1) {
         auto adapter = read_adapter(context, folder);
@@ -59,21 +67,34 @@ comm::Agreed<FolderModel> read_folder(const CommandContext& context, const fs::p
     return found;
 }
 
-// Computes the rows with the weights of the folder. Collective over the world.
-comm::Agreed<FoundLikely> compute(const FolderModel& folder, at::ScalarType type,
-                                  const data::References& references, const comm::Group& world) {
-    const mesh::Mesh mesh(world, {.shard = world.size()}, at::kCPU);
-    shard::Zero zero(model::make_units(folder.spec, mesh.shape().zero()), shards_everything,
-                     {type, at::kFloat}, mesh);
+// Fills `zero` with the weights of the folder. Collective over the world.
+MaybeFailure load(const CommandContext& context, const FolderModel& folder, const mesh::Mesh& mesh,
+                  shard::Zero& zero) {
+    const comm::Group& world = context.world;
+    if (folder.checkpoint) {
+        auto weights = open_weights(context, *folder.checkpoint);
+        if (!weights) return weights.failure();
+        return load_exported(*folder.checkpoint, weights.value(), mesh, zero, world);
+    }
     auto weights = Pretrained::open(folder.base, folder.spec, Pretrained::Wanted::all,
                                     checkpoint::Verification::sizes, world);
     if (!weights) return weights.failure();
     if (!folder.adapter.empty())
         if (const auto failure =
                 weights.value().begin_adapters(folder.spec, folder.adapter, {}, world))
-            return *failure;
-    if (const auto loaded = weights.value().load(folder.spec, zero, world); !loaded)
-        return loaded.failure();
+            return failure;
+    const auto loaded = weights.value().load(folder.spec, zero, world);
+    return loaded ? std::nullopt : MaybeFailure(loaded.failure());
+}
+
+// Computes the rows with the weights of the folder. Collective over the world.
+comm::Agreed<FoundLikely> compute(const CommandContext& context, const FolderModel& folder,
+                                  at::ScalarType type, const data::References& references) {
+    const comm::Group& world = context.world;
+    const mesh::Mesh mesh(world, {.shard = world.size()}, at::kCPU);
+    shard::Zero zero(model::make_units(folder.spec, mesh.shape().zero()), shards_everything,
+                     {type, at::kFloat}, mesh);
+    if (const auto failure = load(context, folder, mesh, zero)) return *failure;
     zero.refresh_compute_weights();
     const model::Transformer model(folder.spec, zero, mesh,
                                    {.policies = config::ActivationPolicy::input});
@@ -106,7 +127,7 @@ FoundLikely likely_of(const data::References& references) {
 // Returns true if the folder's weights are, by its config.json, numbers that the references were
 // computed with.
 bool holds_same_numbers(const FolderModel& folder, const data::References& references) {
-    if (!folder.adapter.empty()) return true;
+    if (!folder.adapter.empty() || folder.checkpoint) return true;
     const auto config = json_or_null<nlohmann::json>(folder.spec.config_json);
     for (const char* name : {"dtype", "torch_dtype"})
         if (config.is_object() && config.contains(name) && config[name].is_string())
@@ -127,9 +148,10 @@ std::string name_mistake(const FolderModel& folder, const data::References& refe
 
 // Compares log-probabilities, prints what differs, and returns true if only rounding does, which
 // computing in bf16 measures. Collective over the world.
-comm::Agreed<bool> compare_weights(const FolderModel& folder, const data::References& references,
-                                   const comm::Group& world) {
-    const auto found = compute(folder, at::kFloat, references, world);
+comm::Agreed<bool> compare_weights(const CommandContext& context, const FolderModel& folder,
+                                   const data::References& references) {
+    const comm::Group& world = context.world;
+    const auto found = compute(context, folder, at::kFloat, references);
     if (!found) return found.failure();
     const std::vector<double> differences = differences_of(likely_of(references), found.value());
     const double largest = largest_of(differences);
@@ -142,7 +164,7 @@ comm::Agreed<bool> compare_weights(const FolderModel& folder, const data::Refere
     }
     double limit = most_in_fp32;
     if (!references.is_exact || !holds_same_numbers(folder, references)) {
-        const auto rounded = compute(folder, at::kBFloat16, references, world);
+        const auto rounded = compute(context, folder, at::kBFloat16, references);
         if (!rounded) return rounded.failure();
         const double rounding = largest_of(differences_of(found.value(), rounded.value()));
         limit = std::max(limit, most_of_rounding * rounding);
@@ -191,16 +213,21 @@ MaybeFailure verify(const CommandContext& context) {
     std::vector<std::string> causes;
     if (world.is_root()) causes = compare_texts_of(references.value(), folder);
     auto model = read_folder(context, folder);
-    const auto same = model ? compare_weights(model.value(), references.value(), world)
+    const auto same = model ? compare_weights(context, model.value(), references.value())
                             : comm::Agreed<bool>(model.failure());
     if (!same)
         return comm::found_by_all({same.failure().code(), "weights: " + same.failure().message()});
     if (!same.value()) causes.emplace_back("weights");
     std::optional<Failure> failure;
+    const bool is_checkpoint = model.value().checkpoint.has_value();
     if (world.is_root() && !causes.empty())
-        failure = Failure{ExitCode::bad_data,
-                          format_text("{}: is not what was exported: {}; export it again",
-                                      folder.string(), join(causes, ", "))};
+        failure = Failure{
+            ExitCode::bad_data,
+            is_checkpoint
+                ? format_text("{}: is not what was saved: {}; take another checkpoint of the run",
+                              folder.string(), join(causes, ", "))
+                : format_text("{}: is not what was exported: {}; export it again", folder.string(),
+                              join(causes, ", "))};
     return comm::first_failure(world, failure);
 }
 

@@ -1,6 +1,11 @@
 #include "references.hpp"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <system_error>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
@@ -74,15 +79,20 @@ bool has_magnitudes(const model::ModelSpec& spec) {
     });
 }
 
+data::References with_numbers(data::References references, Likely likely) {
+    for (size_t row = 0; row < references.rows.size(); ++row)
+        references.rows[row].likely = std::move(likely[row]);
+    return references;
+}
+
 // Writes the file on rank 0, which has `likely`. Collective over the world.
 MaybeFailure finish_references(const fs::path& folder, data::References references, Likely likely,
                                const comm::Group& world) {
     std::optional<Failure> failure;
-    if (world.is_root()) {
-        for (size_t row = 0; row < references.rows.size(); ++row)
-            references.rows[row].likely = std::move(likely[row]);
-        failure = write_file_atomically(folder / data::References::file_name, references.to_json());
-    }
+    if (world.is_root())
+        failure =
+            write_file_atomically(folder / data::References::file_name,
+                                  with_numbers(std::move(references), std::move(likely)).to_json());
     return comm::first_failure(world, failure);
 }
 
@@ -189,19 +199,69 @@ MaybeFailure write_references(const fs::path& folder, const model::ModelSpec& sp
     return finish_references(folder, std::move(references), std::move(likely).value(), world);
 }
 
-MaybeFailure write_references(const fs::path& folder, const model::Transformer& model,
-                              const RunPrecision& precision, const comm::Group& world,
-                              const mesh::Mesh& mesh, const std::function<void(double)>& before) {
-    auto begun = begin_references(folder, model.spec(), world);
-    if (!begun) return begun.failure();
-    data::References& references = begun.value();
-    auto likely = find_likely(references.rows, world, mesh, model, before);
+namespace {
+
+// Files in a folder of this host, until the end of a scope: readers of a model take a folder.
+class TemporaryFolder {
+public:
+    static Expected<std::unique_ptr<TemporaryFolder>> write(
+        const std::map<std::string, std::string>& files) {
+        std::string folder = (fs::temp_directory_path() / "ringshard-rows-XXXXXX").string();
+        if (mkdtemp(folder.data()) == nullptr)
+            return Failure{ExitCode::io, format_text("{}: cannot be made: {}", folder,
+                                                     std::generic_category().message(errno))};
+        auto made = std::make_unique<TemporaryFolder>(folder);
+        for (const auto& [name, content] : files)
+            if (auto failure = write_file_atomically(made->path_ / name, content)) return *failure;
+        return made;
+    }
+    explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
+    ~TemporaryFolder() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+}  // namespace
+
+comm::Agreed<RunReferences> RunReferences::make(const std::map<std::string, std::string>& files,
+                                                const model::ModelSpec& spec,
+                                                const comm::Group& world) {
+    std::unique_ptr<TemporaryFolder> folder;
+    std::optional<Failure> failure;
+    if (world.is_root()) {
+        auto written = TemporaryFolder::write(files);
+        if (written)
+            folder = std::move(written).value();
+        else
+            failure = written.failure();
+    }
+    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
+    auto rows = begin_references(folder ? folder->path() : fs::path(), spec, world);
+    if (!rows) return rows.failure();
+    return RunReferences(std::move(rows).value());
+}
+
+comm::Agreed<std::string> RunReferences::compute(const model::Transformer& model,
+                                                 at::ScalarType type, const mesh::Mesh& mesh,
+                                                 const comm::Group& world,
+                                                 const std::function<void(double)>& before) const {
+    auto likely = find_likely(rows_.rows, world, mesh, model, before);
     if (!likely) return likely.failure();
-    const bool computes_fp32 = precision.type == at::kFloat;
+    if (!world.is_root()) return std::string();
+    data::References references = rows_;
+    const bool computes_fp32 = type == at::kFloat;
     references.weights = references.computed = computes_fp32 ? "float32" : "bfloat16";
     // GPUs may round the factors of fp32 products.
-    references.is_exact = computes_fp32 && precision.device.is_cpu();
-    return finish_references(folder, std::move(references), std::move(likely).value(), world);
+    references.is_exact = computes_fp32 && mesh.device().is_cpu();
+    return with_numbers(std::move(references), std::move(likely).value()).to_json();
 }
 
 }  // namespace ringshard::cli

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "ringshard/comm/agree.hpp"
@@ -10,7 +12,7 @@
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 
-// verify.json: what an exported model computes for a few short rows.
+// verify.json: what the model of an export or a checkpoint computes for a few short rows.
 namespace ringshard::cli {
 
 // Returns the most likely tokens behind the places of every row, on rank 0. `before`: called before
@@ -41,16 +43,23 @@ std::optional<comm::AgreedFailure> write_references(const std::filesystem::path&
                                                     shard::Zero& zero, const mesh::Mesh& mesh,
                                                     const comm::Group& world);
 
-// The same by the model of a run, in the type and on the devices of the run.
-struct RunPrecision {
-    at::ScalarType type;
-    at::Device device;
+// The same of a run, in the type and on the devices of its model.
+class RunReferences {
+public:
+    // Makes the rows from the files beside the model, on rank 0, content by name. Collective over
+    // the world.
+    static comm::Agreed<RunReferences> make(const std::map<std::string, std::string>& files,
+                                            const model::ModelSpec& spec, const comm::Group& world);
+
+    // Computes the rows with the weights as they are. Returns the text of verify.json, on rank 0.
+    // `before`: as of find_likely(). Collective over the world.
+    comm::Agreed<std::string> compute(const model::Transformer& model, at::ScalarType type,
+                                      const mesh::Mesh& mesh, const comm::Group& world,
+                                      const std::function<void(double)>& before) const;
+
+private:
+    explicit RunReferences(data::References rows) : rows_(std::move(rows)) {}
+    data::References rows_;  // without their numbers
 };
-std::optional<comm::AgreedFailure> write_references(const std::filesystem::path& folder,
-                                                    const model::Transformer& model,
-                                                    const RunPrecision& precision,
-                                                    const comm::Group& world,
-                                                    const mesh::Mesh& mesh,
-                                                    const std::function<void(double)>& before);
 
 }  // namespace ringshard::cli

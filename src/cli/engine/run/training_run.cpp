@@ -5,7 +5,6 @@
 #include "check_plan.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
-#include "references.hpp"
 #include "ringshard/model/passed_hash.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "run_checkpoints.hpp"
@@ -125,22 +124,26 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
     return std::nullopt;
 }
 
-// Writes verify.json beside the result of the run. A run in FP8, or with weights in four bits,
-// writes none: a reader of its files computes other numbers.
-MaybeFailure TrainingRun::write_references() {
+// Returns the text of verify.json for the weights as they are, on rank 0; an empty one for adapters
+// that train together, and for a run in FP8 or with weights in four bits: a reader of its files
+// computes other numbers.
+comm::Agreed<std::string> TrainingRun::compute_references() {
     const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
-    const fs::path folder = config.run.output_dir;
-    if (context.world.is_root()) remove_references(folder);
-    if (config.quantization.load_in_4bit || model::fp8_options(config.training))
-        return std::nullopt;
+    if (!inputs.adapters.joint.empty() || config.quantization.load_in_4bit ||
+        model::fp8_options(config.training))
+        return std::string();
+    if (!references_) {
+        auto made = RunReferences::make(begun.sidecar_files, inputs.spec, context.world);
+        if (!made) return made.failure();
+        references_ = std::move(made).value();
+    }
     job.watchdog->begin(watch::Work::evaluation);
-    const auto failure = cli::write_references(
-        folder, model_.stack.transformer, {model_.stack.zero.compute_type(), job.placement.device},
-        context.world, job.mesh,
+    auto text = references_->compute(
+        model_.stack.transformer, model_.stack.zero.compute_type(), job.mesh, context.world,
         [&job = job](double operations) { job.watchdog->expect(operations); });
     job.watchdog->begin(watch::Work::other);
-    return failure;
+    return text;
 }
 
 comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
@@ -193,7 +196,7 @@ comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
          .peak_operations = peak_operations_,
          .tracked_run = tracked_run(context, progress.step),
          .rows_file = inputs.data.training.name(),
-         .write_references = [this] { return write_references(); }});
+         .compute_references = [this] { return compute_references(); }});
     if (choices.recorder && context.world.is_root())
         report_replays(model_.stack.transformer.replays());
     return ending;

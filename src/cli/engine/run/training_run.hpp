@@ -9,6 +9,7 @@
 #include "begun_run.hpp"
 #include "job_proof.hpp"
 #include "model_in_training.hpp"
+#include "references.hpp"
 #include "ringshard/checkpoint/fork.hpp"
 #include "ringshard/job/deadline.hpp"
 #include "ringshard/train/training_loop.hpp"
@@ -47,7 +48,7 @@ private:
                                              const job::Deadline& deadline);
     std::optional<comm::AgreedFailure> add_weights_to_checkpoints(const Beginning& beginning);
 
-    std::optional<comm::AgreedFailure> write_references();
+    comm::Agreed<std::string> compute_references();
 
     RunStages stages_;
     std::optional<PassedTensors> passed_;
@@ -56,6 +57,7 @@ private:
     checkpoint::Extras extras_;  // of its checkpoints
     double peak_operations_;     // of this rank, per second
     std::vector<std::string> hosts_;
+    std::optional<RunReferences> references_;   // once a save or the result has asked for them
     std::optional<checkpoint::Parent> parent_;  // on rank 0, until it is recorded
 };
 
