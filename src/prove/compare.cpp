@@ -112,16 +112,20 @@ SumsByName grouped_for_rounding(const SumsByName& by_tensor) {
     return groups;
 }
 
-// Returns the difference of the tensor that is farthest from its limit. In fp32 experts may differ
-// by the gradient of one token too, once the weights have taken steps: of `num_tokens` of about the
-// same size, in a sum whose terms are nearly orthogonal.
+// Returns the difference of the tensor that is farthest from its limit. In fp32 the gradients of a
+// model with experts may differ by that of one token too, once the weights have taken steps: of
+// `num_tokens` of about the same size, in a sum whose terms are nearly orthogonal.
 Check compare_gradients(const SumsByName& by_tensor, bool is_rounded, const Limits& limits,
                         int64_t num_tokens, const Check& blank) {
     Check check = blank;
     check.what = What::gradients;
     const bool has_steps = blank.steps > 0;
-    const double of_token =
-        has_steps && !is_rounded ? std::sqrt(2 / static_cast<double>(num_tokens)) : 0;
+    const bool has_experts = std::ranges::any_of(by_tensor, [](const auto& tensor) {
+        return tensor.first.find(".experts.") != std::string::npos;
+    });
+    const double of_token = has_experts && has_steps && !is_rounded
+                                ? std::sqrt(2 / static_cast<double>(num_tokens))
+                                : 0;
     const SumsByName sums = is_rounded  ? grouped_for_rounding(by_tensor)
                             : has_steps ? with_experts_as_one(by_tensor)
                                         : by_tensor;
@@ -137,9 +141,8 @@ Check compare_gradients(const SumsByName& by_tensor, bool is_rounded, const Limi
         const double length =
             std::max({std::sqrt(of_tensor.numbers), least, std::numeric_limits<double>::min()});
         const double difference = std::sqrt(of_tensor.difference) / length;
-        const bool is_of_experts = name.find(".experts.") != std::string::npos;
-        const double allowed = limits.gradients + (is_of_experts ? of_token : 0) +
-                               roundings * std::sqrt(of_tensor.rounding) / length;
+        const double allowed =
+            limits.gradients + of_token + roundings * std::sqrt(of_tensor.rounding) / length;
         if (difference / allowed <= farthest) continue;  // of NaN: it is the farthest
         check.difference = difference;
         check.limit = allowed;
