@@ -98,7 +98,11 @@ comm::Agreed<FoundLikely> compute(const CommandContext& context, const FolderMod
     zero.refresh_compute_weights();
     const model::Transformer model(folder.spec, zero, mesh,
                                    {.policies = config::ActivationPolicy::input});
-    return find_likely(references.rows, world, mesh, model, [](double) {});
+    auto likely = find_likely(references.rows, world, mesh, model, [](double) {});
+    if (!likely) return likely.failure();
+    if (likely.value()) return *std::move(likely).value();
+    return comm::found_by_all(
+        {ExitCode::bad_data, "the model computes numbers that are not finite"});
 }
 
 // Returns the largest difference of each row. On rank 0.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <memory>
 #include <system_error>
 
@@ -112,15 +113,16 @@ void round_weights(shard::Zero& zero, const model::ExportForm& form) {
 
 }  // namespace
 
-comm::Agreed<Likely> find_likely(const std::vector<data::ReferenceRow>& rows,
-                                 const comm::Group& world, const mesh::Mesh& mesh,
-                                 const model::Transformer& model,
-                                 const std::function<void(double)>& before) {
+comm::Agreed<std::optional<Likely>> find_likely(const std::vector<data::ReferenceRow>& rows,
+                                                const comm::Group& world, const mesh::Mesh& mesh,
+                                                const model::Transformer& model,
+                                                const std::function<void(double)>& before) {
     const int64_t count = std::min(data::References::most_likely, model.spec().vocabulary);
     const data::Rows scored_rows = make_rows(rows);
     const train::Scorer scorer(scored_rows, {std::ssize(rows), count}, world, mesh, model);
     data::References mine{.rows = rows};
     bool has_any = false;
+    bool is_finite = true;
     const auto take = [&](const data::ScoredRows& scored) -> std::optional<Failure> {
         size_t first = 0;
         for (size_t i = 0; i < scored.rows.size(); ++i) {
@@ -129,11 +131,16 @@ comm::Agreed<Likely> find_likely(const std::vector<data::ReferenceRow>& rows,
             first += static_cast<size_t>(scored.lengths[i]);
         }
         has_any = true;
+        is_finite = is_finite && std::ranges::all_of(scored.top_log_probabilities, [](auto number) {
+                        return std::isfinite(number);
+                    });
         return std::nullopt;
     };
     const auto sums = scorer.score({.before_batch = before, .take = take});
     if (!sums) return sums.failure();
-    return join_ranks(world.gather_to_root(has_any ? mine.to_json() : std::string()), rows.size());
+    if (!world.all(is_finite)) return std::optional<Likely>();
+    return std::optional(
+        join_ranks(world.gather_to_root(has_any ? mine.to_json() : std::string()), rows.size()));
 }
 
 comm::Agreed<data::References> read_references(const fs::path& folder, const comm::Group& world) {
@@ -182,6 +189,7 @@ MaybeFailure write_references(const fs::path& folder, const model::ModelSpec& sp
     };
     auto likely = compute(is_merged ? scale_adapters(spec, 0) : spec, references.rows);
     if (!likely) return likely.failure();
+    if (!likely.value()) return std::nullopt;
     if (is_merged && !has_magnitudes(spec)) {
         const std::vector first(references.rows.begin(),
                                 references.rows.begin() + rows_of_mistakes);
@@ -190,13 +198,13 @@ MaybeFailure write_references(const fs::path& folder, const model::ModelSpec& sp
               std::pair{"the adapter is not in the weights", -1.0}}) {
             auto wrong = compute(scale_adapters(spec, factor), first);
             if (!wrong) return wrong.failure();
-            references.mistakes.push_back({name, std::move(wrong).value()});
+            if (wrong.value()) references.mistakes.push_back({name, *std::move(wrong).value()});
         }
     }
     references.weights = form.type == model::StoredType::bf16 ? "bfloat16" : "float32";
     references.computed = "float32";
     references.is_exact = !is_merged || !has_magnitudes(spec);
-    return finish_references(folder, std::move(references), std::move(likely).value(), world);
+    return finish_references(folder, std::move(references), *std::move(likely).value(), world);
 }
 
 namespace {
@@ -255,13 +263,13 @@ comm::Agreed<std::string> RunReferences::compute(const model::Transformer& model
                                                  const std::function<void(double)>& before) const {
     auto likely = find_likely(rows_.rows, world, mesh, model, before);
     if (!likely) return likely.failure();
-    if (!world.is_root()) return std::string();
+    if (!world.is_root() || !likely.value()) return std::string();
     data::References references = rows_;
     const bool computes_fp32 = type == at::kFloat;
     references.weights = references.computed = computes_fp32 ? "float32" : "bfloat16";
     // GPUs may round the factors of fp32 products.
     references.is_exact = computes_fp32 && mesh.device().is_cpu();
-    return with_numbers(std::move(references), std::move(likely).value()).to_json();
+    return with_numbers(std::move(references), *std::move(likely).value()).to_json();
 }
 
 }  // namespace ringshard::cli

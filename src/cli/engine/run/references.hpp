@@ -15,9 +15,10 @@
 // verify.json: what the model of an export or a checkpoint computes for a few short rows.
 namespace ringshard::cli {
 
-// Returns the most likely tokens behind the places of every row, on rank 0. `before`: called before
-// each batch with its operations. Collective over the world.
-comm::Agreed<std::vector<data::LikelyOfPlaces>> find_likely(
+// Returns the most likely tokens behind the places of every row, on rank 0; nothing if the model's
+// numbers are not finite. `before`: called before each batch with its operations. Collective over
+// the world.
+comm::Agreed<std::optional<std::vector<data::LikelyOfPlaces>>> find_likely(
     const std::vector<data::ReferenceRow>& rows, const comm::Group& world, const mesh::Mesh& mesh,
     const model::Transformer& model, const std::function<void(double)>& before);
 
@@ -51,8 +52,9 @@ public:
     static comm::Agreed<RunReferences> make(const std::map<std::string, std::string>& files,
                                             const model::ModelSpec& spec, const comm::Group& world);
 
-    // Computes the rows with the weights as they are. Returns the text of verify.json, on rank 0.
-    // `before`: as of find_likely(). Collective over the world.
+    // Computes the rows with the weights as they are. Returns the text of verify.json, on rank 0;
+    // an empty one if the numbers are not finite. `before`: as of find_likely(). Collective over
+    // the world.
     comm::Agreed<std::string> compute(const model::Transformer& model, at::ScalarType type,
                                       const mesh::Mesh& mesh, const comm::Group& world,
                                       const std::function<void(double)>& before) const;
