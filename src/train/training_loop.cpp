@@ -304,6 +304,7 @@ MaybeFailure Run::start_save(checkpoint::Contents contents) {
     const Timer stall;
     parts_.world.flight_recorder().set_activity("saving");
     parts_.extras.make_notes = notes_maker(step());
+    parts_.optimizer.begin_evaluation(parts_.zero);
     auto references = parts_.compute_references();
     if (!references) return references.failure();
     parts_.extras.files.erase(data::References::file_name);
