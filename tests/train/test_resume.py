@@ -127,7 +127,7 @@ class Resume(TrainerTest):
         self.assertNotIn("checkpoint-8", names)
         self.assertEqual(sorted(os.listdir(os.path.join(self.killed, "checkpoint-4"))),
                          ["README.md", "chat_template.jinja", "checkpoint.json", "config.json", "generation_config.json", "manifest.json", "state.h5",
-                          "tokenizer.json", "tokenizer_config.json", "trainer_state.json"])
+                          "tokenizer.json", "tokenizer_config.json", "trainer_state.json", "verify.json"])
 
     def test_ways_to_ask(self):
         elsewhere = os.path.join(self.folder.name, "elsewhere")
