@@ -140,13 +140,6 @@ attention::HeadCounts ModelSpec::heads() const {
         format_text("{}: has no block that attends, which is not served so far", architecture)});
 }
 
-bool ModelSpec::has_states() const {
-    return std::ranges::any_of(blocks, [](const BlockSpec& block) {
-        return std::ranges::any_of(block.mixers,
-                                   [](const auto& mixer) { return state_sizes(mixer.part); });
-    });
-}
-
 std::string ModelSpec::why_heads_do_not_split(int64_t ulysses) const {
     std::string why_not;
     for (const attention::HeadCounts& heads : all_heads(*this))

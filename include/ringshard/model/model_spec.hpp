@@ -104,7 +104,6 @@ struct ModelSpec {
     std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
 
     attention::HeadCounts heads() const;  // of the blocks that attend
-    bool has_states() const;              // of gated delta nets
     // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.
     std::string why_heads_do_not_split(int64_t ulysses) const;
     // Every number of ranks that can share them, ascending.
