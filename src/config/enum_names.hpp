@@ -71,8 +71,10 @@ struct EnumNames<TrainedBiases> {
 };
 template <>
 struct EnumNames<LossType> {
-    static constexpr NameTable<LossType, 3> table{
-        {{"nll", LossType::nll}, {"chunked_nll", LossType::nll}, {"dft", LossType::dft}}};
+    static constexpr NameTable<LossType, 4> table{{{"nll", LossType::nll},
+                                                   {"chunked_nll", LossType::nll},
+                                                   {"dft", LossType::dft},
+                                                   {"eaft", LossType::eaft}}};
 };
 template <>
 struct EnumNames<PackingStrategy> {

@@ -215,9 +215,12 @@ public:
 
     void check_loss() {
         const TrainingSettings& training = settings_.values.training;
-        if (training.loss_type == LossType::dft && training.label_smoothing_factor > 0)
+        if (training.loss_type != LossType::nll && training.label_smoothing_factor > 0)
             complain({"loss_type", "label_smoothing_factor"},
-                     "dft does not smooth its targets; leave one of them out");
+                     "dft and eaft do not smooth their targets; leave one of them out");
+        if (training.loss_type != LossType::eaft && settings_.is_fixed("eaft_alpha"))
+            complain({"eaft_alpha", "loss_type"},
+                     "it is a power of loss_type eaft; give that, or leave eaft_alpha out");
     }
 
     void check_evaluation() {

@@ -1,7 +1,9 @@
 #include "head.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/gather.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/topk.h>
@@ -9,6 +11,7 @@
 
 #include <algorithm>
 
+#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/linear.hpp"
 
@@ -22,23 +25,42 @@ struct Chunk {
     ops::Targets targets;
     at::Tensor token_stats;                    // their statistics
     std::optional<at::Tensor> gradient_norms;  // of their rows
+    std::optional<StoredDistributions> stored;
 };
 
-// Calls `work` with one chunk after the other. Returns the statistics of all tokens with a target.
+// Calls `work` with one chunk after the other. Returns the statistics of all tokens with a target,
+// [n, numbers_per_token].
 template <class Work>
-at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk, Work work) {
+at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk,
+                      int64_t numbers_per_token, Work work) {
     const int64_t count = targets.tokens.size(0);
     at::Tensor token_stats =
-        at::empty({count, ops::stats_per_token}, targets.tokens.options().dtype(at::kFloat));
+        at::empty({count, numbers_per_token}, targets.tokens.options().dtype(at::kFloat));
     for (int64_t begin = 0; begin < count; begin += tokens_per_chunk) {
         const int64_t length = std::min(tokens_per_chunk, count - begin);
         const HeadTargets part = targets.of_range(begin, length);
         work(Chunk{part.places,
                    {part.tokens, part.weights.value_or(at::Tensor())},
                    token_stats.narrow(0, begin, length),
-                   part.gradient_norms});
+                   part.gradient_norms,
+                   part.stored});
     }
     return token_stats;
+}
+
+// Returns what the objective learns from, on the device of the targets.
+ObjectiveTargets objective_targets(const Chunk& chunk) {
+    ObjectiveTargets targets{chunk.targets};
+    if (!chunk.stored) return targets;
+    const auto read = [&](const at::Tensor& numbers) {
+        const at::Tensor rows = numbers.index_select(0, chunk.stored->places);
+        return ops::on_device(rows.const_data_ptr(), rows.numel(), rows.scalar_type(),
+                              chunk.places.device())
+            .view(rows.sizes());
+    };
+    targets.stored_tokens = read(chunk.stored->tokens).to(at::kLong);
+    targets.stored_log_probs = read(chunk.stored->log_probs);
+    return targets;
 }
 
 }  // namespace
@@ -49,6 +71,7 @@ HeadTargets HeadTargets::of_range(int64_t begin, int64_t length) const {
     part.tokens = tokens.narrow(0, begin, length);
     if (weights) part.weights = weights->narrow(0, begin, length);
     if (gradient_norms) part.gradient_norms = gradient_norms->narrow(0, begin, length);
+    if (stored) part.stored->places = stored->places.narrow(0, begin, length);
     return part;
 }
 
@@ -114,7 +137,8 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                                  const HeadTargets& targets, const HeadWork& work,
                                  const at::Tensor& d_x) {
     RowNorms norms;
-    return for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
+    const int64_t numbers_per_token = work.objective.numbers_per_token();
+    return for_chunks(targets, work.tokens_per_chunk, numbers_per_token, [&](const Chunk& chunk) {
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
         const at::Tensor y = normed.y.to(weights.projection.scalar_type());
@@ -126,8 +150,8 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         const at::Tensor logits = logits_of(spec, context, weights, y);
         std::optional<at::Tensor> capped;
         if (spec.logits_cap > 0) capped = logits.clone();
-        ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
-                           chunk.token_stats);
+        work.objective.learn(logits, objective_targets(chunk), work.gradient_scale,
+                             chunk.token_stats);
         const at::Tensor& d_logits = logits;  // written over
         if (capped) cap_backward(spec, d_logits, *capped);
         if (gradients.parameters.bias)
@@ -148,37 +172,45 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
                         const HeadTargets& targets, const HeadWork& work) {
     RowNorms norms;
-    return for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
-        ops::cross_entropy_value(logits_of_rows(spec, {work.gemms, {}, &norms}, weights,
-                                                ops::embedding(chunk.places, x)),
-                                 chunk.targets, work.loss, chunk.token_stats);
-    });
+    return for_chunks(
+        targets, work.tokens_per_chunk, ops::stats_per_token, [&](const Chunk& chunk) {
+            work.objective.evaluate(logits_of_rows(spec, {work.gemms, {}, &norms}, weights,
+                                                   ops::embedding(chunk.places, x)),
+                                    chunk.targets, chunk.token_stats);
+        });
 }
 
 TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                        const HeadTargets& targets, const HeadWork& work, int64_t top_k) {
+                        const HeadTargets& targets, const HeadWork& work,
+                        const MostLikely& wanted) {
     const auto options = targets.tokens.options();
     const int64_t count = targets.tokens.size(0);
     TokenScores scores{{},
-                       at::empty({count, top_k}, options),
-                       at::empty({count, top_k}, options.dtype(at::kFloat))};
+                       at::empty({count, wanted.count}, options),
+                       at::empty({count, wanted.count}, options.dtype(at::kFloat))};
     int64_t begin = 0;
     RowNorms norms;
-    scores.token_stats = for_chunks(targets, work.tokens_per_chunk, [&](const Chunk& chunk) {
+    const auto score = [&](const Chunk& chunk) {
         const at::Tensor logits = logits_of_rows(spec, {work.gemms, {}, &norms}, weights,
                                                  ops::embedding(chunk.places, x));
-        ops::cross_entropy_value(logits, chunk.targets, work.loss, chunk.token_stats);
+        ops::cross_entropy_value(logits, chunk.targets, {}, chunk.token_stats);
+        const at::Tensor softened_stats =
+            wanted.temperature == 1 ? chunk.token_stats : at::empty_like(chunk.token_stats);
+        if (wanted.temperature != 1)
+            ops::cross_entropy_value(logits.div_(wanted.temperature), chunk.targets, {},
+                                     softened_stats);
         const int64_t length = chunk.places.size(0);
-        const auto [largest, tokens] = at::topk(logits, top_k);
+        const auto [largest, tokens] = at::topk(logits, wanted.count);
         // -log p(target) is log_sum - logit(target). In double: the sum of both is a large number.
         const at::Tensor of_targets = logits.gather(1, chunk.targets.tokens.unsqueeze(1));
         const at::Tensor log_sum =
-            chunk.token_stats.narrow(1, 0, 1).to(at::kDouble) + of_targets.to(at::kDouble);
+            softened_stats.narrow(1, 0, 1).to(at::kDouble) + of_targets.to(at::kDouble);
         scores.top_tokens.narrow(0, begin, length).copy_(tokens);
         scores.top_log_probabilities.narrow(0, begin, length)
             .copy_(largest.to(at::kDouble) - log_sum);
         begin += length;
-    });
+    };
+    scores.token_stats = for_chunks(targets, work.tokens_per_chunk, ops::stats_per_token, score);
     return scores;
 }
 

@@ -8,8 +8,8 @@
 #include "parts/norm.hpp"
 #include "parts/trained_rows.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/objective.hpp"
 #include "ringshard/model/token_batch.hpp"
-#include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/gemm.hpp"
 
 // The final norm, the projection to the vocabulary and the loss, in chunks of tokens that have a
@@ -49,7 +49,8 @@ struct HeadTargets {
           tokens(batch.targets),
           weights(batch.weights),
           dropout_keys(batch.dropout_keys),
-          gradient_norms(batch.gradient_norms) {}
+          gradient_norms(batch.gradient_norms),
+          stored(batch.stored) {}
     HeadTargets of_range(int64_t begin, int64_t length) const;
 
     at::Tensor places;                         // [n]
@@ -57,29 +58,34 @@ struct HeadTargets {
     std::optional<at::Tensor> weights;         // [n]
     std::optional<at::Tensor> dropout_keys;    // [t]
     std::optional<at::Tensor> gradient_norms;  // [n]: written by a backward pass
+    std::optional<StoredDistributions> stored;
 };
 
 struct HeadWork {
     const ops::Gemms& gemms;
     double gradient_scale;
-    const ops::LossForm& loss;
+    const Objective& objective;
     int64_t tokens_per_chunk;
 };
 // Loss and gradients in one pass: gradients of gradient_scale x the sum of losses are added up.
-// Writes the gradient of the rows with a target into d_x [t, w]. Returns
-// [n, ops::stats_per_token].
+// Writes the gradient of the rows with a target into d_x [t, w]. Returns the numbers of the tokens
+// with a target: [n, Objective::numbers_per_token].
 at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadGradients& gradients, const at::Tensor& x,
                                  const HeadTargets& targets, const HeadWork& work,
                                  const at::Tensor& d_x);
 
-// The loss alone, for evaluation: [n, ops::stats_per_token].
+// What evaluations report: [n, ops::stats_per_token].
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
                         const HeadTargets& targets, const HeadWork& work);
 
-// The same, with the `top_k` most likely tokens in the place of each target.
+// The cross-entropy, and the `count` most likely tokens in the place of each target.
+struct MostLikely {
+    int64_t count;
+    double temperature;  // of their log-probabilities
+};
 TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                        const HeadTargets& targets, const HeadWork& work, int64_t top_k);
+                        const HeadTargets& targets, const HeadWork& work, const MostLikely& wanted);
 
 // Logits of some rows of x, for looking at.
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,

@@ -129,7 +129,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       own_gemms_(options.gemms == nullptr ? open_gemms(device_) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
-      loss_(options.loss),
+      objective_(options.objective ? options.objective : cross_entropy_objective({})),
       fp8_(options.fp8),
       delayed_scaling_(options.delayed_scaling),
       chunks_(options.chunks.value_or(
@@ -339,7 +339,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     at::Tensor token_stats = for_heads(batch, [&](const HeadParameters& head,
                                                   const HeadTargets& targets) {
         return head_forward_backward(spec_, HeadViews(weights, head), {gradients, head}, x, targets,
-                                     {gemms_, gradient_scale, loss_, chunks_.head}, d_x);
+                                     {gemms_, gradient_scale, *objective_, chunks_.head}, d_x);
     });
     x.reset();  // no other part needs it
     release(index_.head, NextUse::none);
@@ -370,18 +370,18 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     at::Tensor token_stats =
         for_heads(batch, [&](const HeadParameters& head, const HeadTargets& targets) {
             return head_forward(spec_, HeadViews(weights, head), x, targets,
-                                {gemms_, 0, loss_, chunks_.head});
+                                {gemms_, 0, *objective_, chunks_.head});
         });
     release(index_.head, NextUse::none);
     return token_stats;
 }
 
-TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
+TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k, double temperature) const {
     const Positions positions = positions_->of(batch);
     const at::Tensor x = forward(reading(batch, positions));
     const HeadViews weights(weights_of(index_.head), parts_->head);
-    TokenScores scores =
-        head_scores(spec_, weights, x, HeadTargets(batch), {gemms_, 0, loss_, chunks_.head}, top_k);
+    TokenScores scores = head_scores(spec_, weights, x, HeadTargets(batch),
+                                     {gemms_, 0, *objective_, chunks_.head}, {top_k, temperature});
     release(index_.head, NextUse::none);
     return scores;
 }

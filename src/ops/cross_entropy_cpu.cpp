@@ -180,12 +180,13 @@ void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const
 }
 
 at::Tensor sum_of_tokens(const at::Tensor& token_stats) {
-    at::Tensor sums = at::zeros({stats_per_token}, token_stats.options().dtype(at::kDouble));
+    const int64_t numbers_per_token = token_stats.size(1);
+    at::Tensor sums = at::zeros({numbers_per_token}, token_stats.options().dtype(at::kDouble));
     auto* const sum = sums.mutable_data_ptr<double>();
     with_type(token_stats, [&]<class T>(T*) {
         for (int64_t t = 0; t < token_stats.size(0); ++t) {
-            const T* const numbers = data<T>(token_stats) + t * stats_per_token;
-            for (int64_t i = 0; i < stats_per_token; ++i) sum[i] += load(numbers[i]);
+            const T* const numbers = data<T>(token_stats) + t * numbers_per_token;
+            for (int64_t i = 0; i < numbers_per_token; ++i) sum[i] += load(numbers[i]);
         }
     });
     return sums;

@@ -221,7 +221,7 @@ void cross_entropy(const at::Tensor&, const Targets&, double, const LossForm&, c
 void cross_entropy_value(const at::Tensor&, const Targets&, const LossForm&, const at::Tensor&) {}
 
 at::Tensor sum_of_tokens(const at::Tensor& token_stats) {
-    return at::empty({stats_per_token}, token_stats.options().dtype(at::kDouble));
+    return at::empty({token_stats.size(1)}, token_stats.options().dtype(at::kDouble));
 }
 
 at::Tensor sum_of_squares(const at::Tensor& flat) {

@@ -83,7 +83,7 @@ std::vector<StepDocument> StepDocuments::gather(const comm::Group& world) const 
             ++sums.targets;
             sums.loss += static_cast<double>(*stat);
             sums.gradient_squares += static_cast<double>(*norm) * static_cast<double>(*norm);
-            stat += ops::stats_per_token;
+            stat += stats.size(1);
             ++norm;
         }
         before += std::ssize(batch.documents);

@@ -41,7 +41,7 @@ private:
     struct MicroBatch {
         std::vector<data::FlatBatch::RowStart> documents;
         std::vector<size_t> document_of_target;  // of each of this rank's targets
-        at::Tensor token_stats;                  // [n, ops::stats_per_token]
+        at::Tensor token_stats;                  // [n, Objective::numbers_per_token]
         at::Tensor gradient_norms;               // [n]
     };
     const mesh::Mesh& mesh_;

@@ -7,10 +7,10 @@ namespace {
 // Visits all numbers, in the order in which sum_over() sends them.
 template <class Visit>
 void for_each_number(StepSums& sums, Visit visit) {
-    for (StepSums::Curve& curve : sums.curves)
-        for (double* number :
-             {&curve.loss, &curve.entropy, &curve.correct, &curve.gradient_squares})
-            visit(*number);
+    for (StepSums::Curve& curve : sums.curves) {
+        for (double& number : curve.token_numbers) visit(number);
+        visit(curve.gradient_squares);
+    }
     visit(sums.aux_loss);
     ControlFlags& flags = sums.flags;
     for (double* number :

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ringshard/comm/group.hpp"
+#include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/train/numbers.hpp"
 
 namespace ringshard::train {
@@ -11,10 +12,14 @@ namespace ringshard::train {
 // world after it.
 struct StepSums {
     struct Curve {
-        double loss = 0;  // of the target tokens, each times its weight
-        double entropy = 0;
-        double correct = 0;
+        // Of the target tokens, as model::Objective writes them.
+        std::vector<double> token_numbers;
         double gradient_squares = 0;
+
+        double loss() const { return token_numbers[0]; }  // of each token times its weight
+        double entropy() const { return token_numbers[1]; }
+        double correct() const { return token_numbers[2]; }
+        double further(size_t number) const { return token_numbers[ops::stats_per_token + number]; }
     };
     std::vector<Curve> curves{};  // one, or one of each adapter that trains together
     double aux_loss = 0;          // that balances experts, without its coefficient

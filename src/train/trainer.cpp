@@ -32,6 +32,7 @@ void copy_sums(const StepNumbers& from, StepNumbers& to) {
     to.loss = from.loss;
     to.entropy = from.entropy;
     to.accuracy = from.accuracy;
+    to.of_objective = from.of_objective;
     to.grad_norm = from.grad_norm;
     to.learning_rate = from.learning_rate;
     to.has_targets = from.has_targets;
@@ -220,19 +221,17 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
     // Waits for a GPU only now, when all its work is queued.
     const at::Tensor numbers = ops::on_host(at::cat(on_device));
     const auto* next = numbers.const_data_ptr<double>();
-    std::vector<ops::TokenSums> here(curves_.size());
+    const auto numbers_per_token = static_cast<size_t>(model_.objective().numbers_per_token());
+    std::vector<std::vector<double>> here(curves_.size(), std::vector<double>(numbers_per_token));
     for (size_t i = 0; i < token_stats.size(); ++i)
-        for (ops::TokenSums& of_curve : here) {
-            of_curve += ops::read_sums(next, 0);
-            next += ops::stats_per_token;
-        }
+        for (std::vector<double>& of_curve : here)
+            for (double& number : of_curve) number += *next++;
     const model::RouterLoad routers = model_.take_router_load();
     StepSums sums{.aux_loss = routers.aux_loss,
                   .expert_choices = {routers.choices.begin(), routers.choices.end()},
                   .ranks = std::vector<RankTimes>(static_cast<size_t>(world_.size()))};
     for (size_t curve = 0; curve < curves_.size(); ++curve)
-        sums.curves.push_back({here[curve].loss, here[curve].entropy,
-                               static_cast<double>(here[curve].num_correct), next[curve]});
+        sums.curves.push_back({here[curve], next[curve]});
     return sums;
 }
 
@@ -243,11 +242,13 @@ StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepS
     StepNumbers numbers{.step_tokens = static_cast<int64_t>(work.counted_tokens),
                         .operations = work.operations,
                         .rows = num_rows(curve)};
-    numbers.loss = is_joint() ? of_curve.loss
-                              : of_curve.loss / work.weight +
+    numbers.loss = is_joint() ? of_curve.loss()
+                              : of_curve.loss() / work.weight +
                                     model_.spec().router_aux_loss_coef * sums.aux_loss;
-    numbers.entropy = of_curve.entropy / work.targets;
-    numbers.accuracy = of_curve.correct / work.targets;
+    numbers.entropy = of_curve.entropy() / work.targets;
+    numbers.accuracy = of_curve.correct() / work.targets;
+    for (size_t i = 0; const std::string& name : model_.objective().further_numbers())
+        numbers.of_objective.emplace_back(name, of_curve.further(i++) / work.weight);
     numbers.grad_norm = std::sqrt(of_curve.gradient_squares);
     const std::optional<optim::Plateau>& plateau = curves_[curve].plateau;
     numbers.learning_rate =

@@ -13,10 +13,6 @@ shard::Zero::Types types_of(const config::Config& config) {
     return {computes_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat};
 }
 
-ops::LossForm loss_form_of(const config::TrainingSettings& training) {
-    return {training.loss_type == config::LossType::dft, training.label_smoothing_factor};
-}
-
 TrainingStack::Options options_of(const config::Config& config,
                                   const TrainingStack::Surroundings& surroundings) {
     return {.cuts = mesh::cuts_of(config.parallel),
@@ -26,7 +22,10 @@ TrainingStack::Options options_of(const config::Config& config,
             .delayed_scaling = model::delayed_scaling_options(config.training),
             .transformer = {.policies = config.training.activations_kept(),
                             .residual = model::residual_type(config.training),
-                            .loss = loss_form_of(config.training),
+                            // A plan has no stored numbers; its loss takes no other memory or time.
+                            .objective = surroundings.planned_device
+                                             ? nullptr
+                                             : model::objective_of(config.training),
                             .noise = config.training.neftune_noise_alpha.value_or(0),
                             .context_parallel = model::context_parallel_options(config.parallel),
                             .fp8 = model::fp8_options(config.training),

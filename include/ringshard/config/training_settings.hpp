@@ -18,7 +18,7 @@ enum class Fp8Recipe { rowwise, tensorwise, delayed };
 enum class AmaxAlgorithm { max, most_recent };
 // The backends of Accelerate, which stand for recipes.
 enum class Fp8Backend { ao, te };
-enum class LossType { nll, dft };
+enum class LossType { nll, dft, eaft };
 enum class Schedule {
     linear,
     cosine,
@@ -74,6 +74,7 @@ struct TrainingSettings {
     int64_t check_replicas_every = 0;  // steps; 0: never
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
+    double eaft_alpha = 1.0;  // of loss_type eaft
     std::optional<double> neftune_noise_alpha;  // unset or 0: no noise
     Precision mixed_precision = Precision::bf16;
     std::optional<NumberType> residual_dtype;  // unset: the type of the computation

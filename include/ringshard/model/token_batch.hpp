@@ -9,6 +9,14 @@
 
 namespace ringshard::model {
 
+// Distributions over tokens that another model gave, on the host. The k most likely tokens of all s
+// tokens of a data set lie in a mapped file; a batch names the n places of its targets there.
+struct StoredDistributions {
+    at::Tensor places;     // [n] int64
+    at::Tensor tokens;     // [s, k] int32
+    at::Tensor log_probs;  // [s, k] fp32
+};
+
 // A micro-batch as one rank sees it: its tokens of the flat list of documents.
 struct TokenBatch {
     static constexpr int64_t no_target = -100;
@@ -29,6 +37,7 @@ struct TokenBatch {
     // [n] fp32: where a backward pass writes the norm of the gradient of the row of each target at
     // the input of the head; none: nobody asks.
     std::optional<at::Tensor> gradient_norms{};
+    std::optional<StoredDistributions> stored{};  // for an objective that reads it
 
     int64_t num_counted() const { return tokens.size(0) - num_fillers; }
 };

@@ -14,11 +14,11 @@
 #include "ringshard/model/fp8_products.hpp"
 #include "ringshard/model/layer_cache.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/objective.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/model/router_load.hpp"
 #include "ringshard/model/token_batch.hpp"
-#include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -65,8 +65,8 @@ public:
     struct Options {
         config::ActivationPolicies policies{};
         std::optional<at::ScalarType> residual{};  // of the residual stream; else the compute type
-        ops::LossForm loss{};
-        double noise = 0;  // neftune_noise_alpha
+        std::shared_ptr<const Objective> objective{};  // null: cross-entropy
+        double noise = 0;                              // neftune_noise_alpha
         attention::ContextParallelOptions context_parallel{};
         // If products of the blocks' linear layers are in FP8.
         std::optional<Fp8Options> fp8{};
@@ -92,6 +92,7 @@ public:
 
     const ModelSpec& spec() const { return spec_; }
     const Operations& operations() const { return operations_; }
+    const Objective& objective() const { return *objective_; }
     // Batches that are trained on need keys of dropout, by which tokens have their noise too.
     bool has_dropout() const { return has_dropout_; }
     // Those for which a batch has plans.
@@ -109,12 +110,12 @@ public:
     // Returns the sums of the routers over the backward passes since the last call.
     RouterLoad take_router_load() const;
 
-    // The loss alone. Collective over the zero group.
+    // What evaluations report. Collective over the zero group.
     at::Tensor evaluate(const TokenBatch& batch) const;
 
-    // The same, with the `top_k` most likely tokens in the place of each target. The loss is of
-    // the form that the options name. Collective over the zero group.
-    TokenScores score(const TokenBatch& batch, int64_t top_k) const;
+    // The cross-entropy, and the `top_k` most likely tokens in the place of each target, with
+    // their log-probabilities at a temperature. Collective over the zero group.
+    TokenScores score(const TokenBatch& batch, int64_t top_k, double temperature = 1) const;
 
     // Returns the GPU's attention operators that this batch uses.
     std::set<std::string> attention_operators(const TokenBatch& batch) const;
@@ -200,7 +201,7 @@ private:
     std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
     const ops::Gemms& gemms_;
     std::vector<config::ActivationPolicy> policies_;  // of the blocks
-    ops::LossForm loss_;
+    std::shared_ptr<const Objective> objective_;
     std::optional<Fp8Options> fp8_;
     DelayedScaling* delayed_scaling_;
     Chunks chunks_;

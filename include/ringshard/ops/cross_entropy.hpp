@@ -41,8 +41,8 @@ struct TokenSums {
 
     TokenSums& operator+=(const TokenSums& other);
 };
-// Returns the sums of the statistics over all tokens, where these are: [stats_per_token], in double
-// precision and a fixed order.
+// Returns the sums of the statistics over all tokens, where these are: as many as a token has
+// numbers, in double precision and a fixed order.
 at::Tensor sum_of_tokens(const at::Tensor& token_stats);
 // Reads the sums of `num_targets` tokens.
 TokenSums read_sums(const double* sum_of_tokens, int64_t num_targets);

@@ -180,8 +180,14 @@ void add_training_options(OptionTable& table) {
         .at_least(0);
     group
         .serve("loss_type", &TrainingSettings::loss_type,
-               "Cross-entropy, or its dynamic fine-tuning form.")
+               "Cross-entropy; its dynamic fine-tuning form; or eaft, which multiplies that of a "
+               "token by the entropy of the model's 20 most likely tokens.")
         .shapes_loss();
+    group
+        .serve("eaft_alpha", &TrainingSettings::eaft_alpha,
+               "With loss_type eaft: the power of the entropy.")
+        .shapes_loss_if_set()
+        .at_least(0);
     group
         .serve("label_smoothing_factor", &TrainingSettings::label_smoothing_factor,
                "Share of the target that is spread over the vocabulary.")

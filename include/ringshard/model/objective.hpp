@@ -1,0 +1,54 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ringshard/ops/cross_entropy.hpp"
+
+namespace ringshard::config {
+struct TrainingSettings;
+}
+
+namespace ringshard::model {
+
+// The n tokens of a chunk of the head, which have a target.
+struct ObjectiveTargets {
+    ops::Targets data;              // the next tokens, and the weights of their losses
+    at::Tensor stored_tokens{};     // [n, k] int64: TokenBatch::stored, if the objective reads it
+    at::Tensor stored_log_probs{};  // [n, k] fp32
+};
+
+// What a run learns: the loss of a token and its gradient, from the logits. The head calls it with
+// one chunk of tokens after the other. One objective is one file in src/model/objectives/.
+class Objective {
+public:
+    virtual ~Objective() = default;
+
+    // The numbers of a token behind those of ops::stats_per_token: metrics have the mean of each
+    // under its name. Like the loss, a number is multiplied with the weight of its token.
+    virtual std::vector<std::string> further_numbers() const { return {}; }
+    int64_t numbers_per_token() const;
+
+    // logits [n, vocabulary]. Writes gradient_scale * d loss / d logits over the logits, and
+    // token_stats [n, numbers_per_token], fp32.
+    virtual void learn(const at::Tensor& logits, const ObjectiveTargets& targets,
+                       double gradient_scale, const at::Tensor& token_stats) const = 0;
+    // What evaluations report, from the data alone: token_stats [n, ops::stats_per_token]. The
+    // logits stay.
+    virtual void evaluate(const at::Tensor& logits, const ops::Targets& targets,
+                          const at::Tensor& token_stats) const = 0;
+};
+
+// Cross-entropy of the targets in one of its forms: one pass of one kernel.
+std::shared_ptr<const Objective> cross_entropy_objective(const ops::LossForm& form);
+// Entropy-adaptive fine-tuning: the cross-entropy of a token times a power of the entropy of its
+// most likely tokens, which counts as a constant.
+std::shared_ptr<const Objective> entropy_adaptive_objective(double alpha);
+
+// Returns the objective that the settings name.
+std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& training);
+
+}  // namespace ringshard::model

@@ -1,0 +1,18 @@
+#include "ringshard/model/objective.hpp"
+
+#include "ringshard/config/training_settings.hpp"
+
+namespace ringshard::model {
+
+int64_t Objective::numbers_per_token() const {
+    return ops::stats_per_token + static_cast<int64_t>(further_numbers().size());
+}
+
+std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& training) {
+    if (training.loss_type == config::LossType::eaft)
+        return entropy_adaptive_objective(training.eaft_alpha);
+    return cross_entropy_objective(
+        {training.loss_type == config::LossType::dft, training.label_smoothing_factor});
+}
+
+}  // namespace ringshard::model
