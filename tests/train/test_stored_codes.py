@@ -102,6 +102,56 @@ def nvfp4(name, out, width, rng, by_modelopt=False):
         [bf16(fp32(E2M1[code] * read[i // 16])) for i, code in enumerate(codes)]
 
 
+def in_words(name, out, width, rng, bits=4, group=32, has_zeros=False, has_g_idx=False, dtype="BF16"):
+    codes = [[rng.randrange(1 << bits) for _ in range(width)] for _ in range(out)]
+    scales = [[rng.uniform(0.002, 0.02) for _ in range(width // group)] for _ in range(out)]
+    zeros = [[rng.randrange(1 << bits) if has_zeros else 1 << bits - 1 for _ in row] for row in scales]
+    groups = [i // group for i in range(width)]
+    if has_g_idx:
+        rng.shuffle(groups)
+    data, scales, rounded = stored_scales(scales, dtype)
+    module, per_word = name.removesuffix("weight"), 32 // bits
+    tensors = {module + "weight_packed": ("I32", [out, math.ceil(width / per_word)], words([packed(row, bits) for row in codes])),
+               module + "weight_scale": (dtype, [out, width // group], data),
+               module + "weight_shape": ("I64", [2], struct.pack("<2q", out, width))}
+    if has_zeros:
+        columns = [packed([row[g] for row in zeros], bits) for g in range(width // group)]
+        tensors[module + "weight_zero_point"] = ("I32", [len(columns[0]), len(columns)], words(list(zip(*columns))))
+    if has_g_idx:
+        tensors[module + "weight_g_idx"] = ("I32", [width], struct.pack(f"<{width}i", *groups))
+    return tensors, [rounded(scales[o][g] * (codes[o][i] - zeros[o][g])) for o in range(out) for i, g in enumerate(groups)]
+
+
+def in_blocks(name, out, width, rng, dtype, rows=1, columns=0):
+    """Numbers of a byte, with a scale for each block of rows and columns."""
+    columns, module = columns or width, name.removesuffix("weight")
+    codes = [rng.randrange(127) | rng.randrange(2) << 7 for _ in range(out * width)]
+    codes = [0 if code == 128 else code for code in codes]  # -0 in F8_E4M3
+    read = [E4M3[code & 127] * (1 - 2 * (code >> 7)) if dtype == "F8_E4M3" else code - 256 * (code >> 7) for code in codes]
+    scales = [[rng.uniform(0.002, 0.02) for _ in range(width // columns)] for _ in range(out // rows)]
+    data, scales, rounded = stored_scales(scales, "BF16")
+    return {name: (dtype, [out, width], bytes(codes)), module + "weight_scale": ("BF16", [out // rows, width // columns], data),
+            module + "input_scale": ("BF16", [1], bytes(2))}, \
+        [rounded(scales[i // width // rows][i % width // columns] * number) for i, number in enumerate(read)]
+
+
+def stored_scales(scales, dtype):
+    """Their bytes, as numbers, and the rounding of what they multiply."""
+    rounded = bf16 if dtype == "BF16" else lambda number: struct.unpack("<e", struct.pack("<e", number))[0]
+    scales = [[rounded(scale) for scale in row] for row in scales]
+    as_bytes = (lambda scale: struct.pack("<f", scale)[2:]) if dtype == "BF16" else lambda scale: struct.pack("<e", scale)
+    return b"".join(as_bytes(scale) for row in scales for scale in row), scales, rounded
+
+
+def in_many_forms(name, out, width, rng):
+    """compressed-tensors has a form for each group of layers."""
+    forms = [(nvfp4, {}), (in_words, {}), (in_words, {"has_zeros": True, "dtype": "F16"}), (in_words, {"bits": 8, "has_g_idx": True}),
+             (in_words, {"bits": 8, "has_zeros": True, "group": width}), (in_blocks, {"dtype": "I8"}), (in_blocks, {"dtype": "F8_E4M3"}),
+             (in_blocks, {"dtype": "F8_E4M3", "rows": 16, "columns": 16}), (in_blocks, {"dtype": "F8_E4M3", "rows": out})]
+    make, more = forms[rng.randrange(len(forms))]
+    return make(name, out, width, rng, **more)
+
+
 def in_four_bits(name, out, width, rng, kind="nf4", dtype="float32", is_nested=False):
     size = out * width
     values = [fp32(rng.uniform(-1, 1)) for _ in range(16)]
@@ -148,6 +198,8 @@ FORMS = {
     "gptq in 8 bits": (gptq, {"bits": 8}, GPTQ | {"bits": 8}),
     "awq": (awq, {}, AWQ),
     "nvfp4": (nvfp4, {}, COMPRESSED),
+    "many forms": (in_many_forms, {}, COMPRESSED | {"format": "mixed-precision", "config_groups": {
+        name: {"format": name} for name in ("nvfp4-pack-quantized", "pack-quantized", "int-quantized", "float-quantized")}}),
     "nvfp4 of modelopt": (nvfp4, {"by_modelopt": True}, {"quant_method": "modelopt", "quant_algo": "NVFP4"}),
     "nf4 in bf16": (in_four_bits, {"dtype": "bfloat16"}, BNB),
     "nested fp4": (in_four_bits, {"kind": "fp4", "is_nested": True}, BNB),
@@ -266,11 +318,13 @@ class StoredCodes(TrainerTest):
         coded, _, codes = self.make("refused", gptq, {}, GPTQ)
         output = self.path("refused out")
         self.expect(self.train(coded, output, peft=[]), 78, "use_peft [default]", "codes of gptq", "give use_peft true")
-        for quantization, says in (({"quant_method": "hqq"}, 'quant_method = "hqq": must have a quant_method that is read, one of fp8, bits'),
+        for quantization, says in (({"quant_method": "hqq"}, 'quant_method = "hqq": must have a quant_method that is read, one of bitsandbytes, gptq'),
                                    (GPTQ | {"bits": 3}, "quantization_config: bits = 3: 4 and 8 are read"),
                                    (GPTQ | {"checkpoint_format": "marlin"}, "checkpoint_format = marlin: must be gptq or gptq_v2"),
                                    (AWQ | {"version": "gemv"}, "version = gemv: must be gemm"),
-                                   (COMPRESSED | {"format": "pack-quantized"}, "format = pack-quantized: must be nvfp4-pack-quantized"),
+                                   (COMPRESSED | {"format": "marlin-24"}, "format = marlin-24: must be one of nvfp4-pack-quantized, pack-q"),
+                                   (COMPRESSED | {"sparsity_config": {"format": "sparse-24-bitmask"}}, "sparse-24-bitmask: must be dense"),
+                                   (COMPRESSED | {"transform_config": {"config_groups": {"u": {}}}}, "rotations are not computed"),
                                    (BNB | {"load_in_4bit": False}, "load_in_4bit or load_in_8bit must be true")):
             self.change_config(coded, quantization)
             self.expect(self.train(coded, output), 78, says)

@@ -12,9 +12,10 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array formats{&fp8_format,     &mxfp4_format, &bitsandbytes_format,
-                             &gptq_format,    &awq_format,   &compressed_tensors_format,
-                             &modelopt_format};
+// Those that names tell come last: a tensor in FP8 may belong to one of the others.
+constexpr std::array formats{
+    &bitsandbytes_format, &gptq_format, &awq_format,  &compressed_tensors_format,
+    &modelopt_format,     &fp8_format,  &mxfp4_format};
 
 std::string served_methods(bool may_be_mxfp4) {
     std::vector<std::string> names;

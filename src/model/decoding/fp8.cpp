@@ -1,8 +1,8 @@
 #include "../safetensors_header.hpp"
 #include "../stored_type.hpp"
-#include "format.hpp"
 #include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
+#include "scaled_numbers.hpp"
 
 // quant_method fp8. NAME holds numbers of F8_E4M3, and NAME_scale_inv a scale for each of equal
 // blocks of rows and columns, or one for the matrix. A number is multiplied by its scale in fp32,
@@ -15,60 +15,6 @@ namespace {
 
 constexpr std::string_view ending = "_scale_inv";
 constexpr std::string_view fp8_name = "FP8 (F8_E4M3)";
-
-// Equal blocks of a matrix, one for each scale, row by row.
-struct ScaleBlocks {
-    int64_t rows;  // of a block
-    int64_t columns;
-    int64_t across;  // blocks beside each other
-};
-
-// Nothing where the scales are not those of equal blocks.
-std::optional<ScaleBlocks> find_blocks(const std::vector<int64_t>& shape,
-                                       const std::vector<int64_t>& scales) {
-    if (shape.size() != 2) return std::nullopt;
-    if (num_elements(scales) == 1) return ScaleBlocks{shape[0], shape[1], 1};
-    if (scales.size() != 2 || scales[0] < 1 || scales[1] < 1 || shape[0] % scales[0] != 0 ||
-        shape[1] % scales[1] != 0)
-        return std::nullopt;
-    return ScaleBlocks{shape[0] / scales[0], shape[1] / scales[1], scales[1]};
-}
-
-class Fp8Decoder final : public Decoder {
-public:
-    Fp8Decoder(StoredTensor numbers, StoredTensor scales)
-        : numbers_(std::move(numbers)),
-          scales_(std::move(scales)),
-          blocks_(find_blocks(numbers_.shape, scales_.shape).value()) {}
-
-    std::optional<Failure> read(const StoredModel& files, int64_t first,
-                                std::span<float> into) const override {
-        if (into.empty()) return std::nullopt;
-        if (auto failure = files.read(numbers_, first, into)) return failure;
-        const int64_t width = numbers_.shape[1];
-        const int64_t first_row = first / width / blocks_.rows;  // of blocks
-        const int64_t last_row = (first + std::ssize(into) - 1) / width / blocks_.rows;
-        std::vector<float> needed(static_cast<size_t>((last_row - first_row + 1) * blocks_.across));
-        if (auto failure = files.read(scales_, first_row * blocks_.across, needed)) return failure;
-        int64_t row = first / width;
-        int64_t column = first % width;
-        for (float& number : into) {
-            const int64_t block =
-                (row / blocks_.rows - first_row) * blocks_.across + column / blocks_.columns;
-            number *= needed[static_cast<size_t>(block)];
-            if (++column == width) {
-                column = 0;
-                ++row;
-            }
-        }
-        return std::nullopt;
-    }
-
-private:
-    StoredTensor numbers_;
-    StoredTensor scales_;
-    ScaleBlocks blocks_;
-};
 
 std::optional<Failure> check_fp8(const std::string& weight, const StoredTensor& numbers,
                                  const StoredTensor* scales) {
@@ -107,8 +53,7 @@ Expected<Decoded> find_fp8(const StoredModel& stored, const shard::TensorSpec& w
     if (numbers == nullptr || numbers->type != StoredType::fp8_e4m3) return found;
     if (auto failure = check_fp8(name, *numbers, scales)) return *failure;
     found.parts.push_back(name);
-    found.tensor = StoredTensor{.shape = numbers->shape,
-                                .decoder = std::make_shared<Fp8Decoder>(*numbers, *scales)};
+    found.tensor = tensor_of(name, {.shape = numbers->shape, .codes = *numbers, .scales = *scales});
     return found;
 }
 

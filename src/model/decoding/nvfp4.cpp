@@ -1,8 +1,7 @@
+#include "nvfp4.hpp"
 #include "../safetensors_header.hpp"
 #include "../stored_type.hpp"
 #include "e2m1.hpp"
-#include "format.hpp"
-#include "ringshard/base/shown.hpp"
 #include "ringshard/base/text.hpp"
 
 // NVFP4, of quant_method compressed-tensors (format nvfp4-pack-quantized) and modelopt. Two numbers
@@ -13,14 +12,10 @@
 // compressed-tensors decompresses them.
 namespace ringshard::model {
 
-using nlohmann::json;
-
 namespace {
 
 constexpr std::string_view nvfp4_name = "NVFP4";
 constexpr int64_t scale_numbers = 16;
-
-enum class GlobalScale { divides, multiplies };
 
 class Nvfp4Decoder final : public Decoder {
 public:
@@ -58,12 +53,7 @@ private:
     GlobalScale use_;
 };
 
-// Endings of the names of a format's tensors.
-struct Nvfp4Names {
-    const char* codes;
-    const char* global;
-    GlobalScale use;
-};
+}  // namespace
 
 Expected<Decoded> find_nvfp4(const StoredModel& stored, const shard::TensorSpec& weight,
                              const Nvfp4Names& names) {
@@ -101,31 +91,11 @@ Expected<Decoded> find_nvfp4(const StoredModel& stored, const shard::TensorSpec&
     return found;
 }
 
-Expected<Decoded> find_compressed(const StoredModel& stored, const shard::TensorSpec& weight,
-                                  const StoredForm&) {
-    return find_nvfp4(stored, weight,
-                      {"weight_packed", "weight_global_scale", GlobalScale::divides});
-}
+namespace {
 
 Expected<Decoded> find_modelopt(const StoredModel& stored, const shard::TensorSpec& weight,
                                 const StoredForm&) {
     return find_nvfp4(stored, weight, {"weight", "weight_scale_2", GlobalScale::multiplies});
-}
-
-void read_compressed_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& form) {
-    form.bits = 4;
-    form.group = scale_numbers;
-    constexpr auto served = "nvfp4-pack-quantized";
-    std::string format = quantised.word("format", "");
-    // Where groups of layers lie in several formats, each names its own.
-    const json groups = quantised.part("config_groups");
-    if (format == "mixed-precision" && groups.is_object()) {
-        format = served;
-        for (const auto& [name, group] : groups.items())
-            if (group.value("format", json()) != served) format = shown(group.dump());
-    }
-    if (format != served)
-        quantised.complain(format_text("format = {}: must be {} (NVFP4)", format, served));
 }
 
 void read_modelopt_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& form) {
@@ -137,12 +107,6 @@ void read_modelopt_config(ConfigReader& quantised, const MatrixSizes&, StoredFor
 }
 
 }  // namespace
-
-const StoredFormat compressed_tensors_format{.method = "compressed-tensors",
-                                             .trains_whole = false,
-                                             .is_told_by_names = false,
-                                             .read_config = read_compressed_config,
-                                             .find = find_compressed};
 
 const StoredFormat modelopt_format{.method = "modelopt",
                                    .trains_whole = false,
