@@ -1,5 +1,6 @@
 #include "ringshard/attention/sequence_attention.hpp"
 
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_copy.h>
 
@@ -55,8 +56,9 @@ namespace {
 // Views of the heads in packed rows.
 Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts, const ops::ScoreForm& form) {
     const auto part = [&](int64_t first_head, int64_t num_heads) {
-        return qkv.narrow(1, first_head * counts.head_dim, num_heads * counts.head_dim)
-            .unflatten(1, {num_heads, counts.head_dim});
+        return at::as_strided(qkv, {qkv.size(0), num_heads, counts.head_dim},
+                              {qkv.stride(0), counts.head_dim, 1},
+                              qkv.storage_offset() + first_head * counts.head_dim);
     };
     return {part(0, counts.query_heads), part(counts.query_heads, counts.key_heads),
             part(counts.query_heads + counts.key_heads, counts.key_heads), form};
