@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Steps on two ranks beside PyTorch over gloo: multi_gpu beside DDP, zero3 beside FSDP2.
+"""Steps on two ranks beside PyTorch over gloo, eager and compiled: multi_gpu beside DDP, zero3 beside FSDP2.
 
     .deps/venv/bin/python tests/bench/sharded.py [--shapes a b] [--repetitions 5]
 
 One thread per rank. The sides take turns, a run of some steps each, and the first steps of each run do not count. The
-ratio is between the medians of all steps; memory is what the process held at most, of the rank that held more. bf16: DDP
+ratio is between the medians of all steps, over the faster of eager and compiled (torch.compile); memory is what the process held at most, of the rank that held more. bf16: DDP
 under autocast; FSDP2 gathers bf16 and reduces fp32, as zero3 does. The first losses must agree.
 """
 
@@ -25,6 +25,7 @@ TORCH_SIDE = pathlib.Path(__file__).resolve().with_name("sharded_torch.py")
 RANKS = 2
 WARM_UP = 3
 PEERS = {"multi_gpu": "ddp", "zero3": "fsdp2"}
+WAYS = ("eager", "compiled")
 
 
 def free_port():
@@ -33,15 +34,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_torch(kind, folder, rows, precision, steps):
+def run_torch(kind, way, folder, rows, precision, steps):
     environment = dict(os.environ, OMP_NUM_THREADS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
                        WORLD_SIZE=str(RANKS), TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
-    command = [PYTHON, TORCH_SIDE, folder, rows, kind, precision, steps]
+    command = [PYTHON, TORCH_SIDE, folder, rows, kind, way, precision, steps]
     ranks = [subprocess.Popen(list(map(str, command)), env=dict(environment, RANK=str(rank)), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(RANKS)]
     ends = [rank.communicate() for rank in ranks]
     if any(rank.returncode for rank in ranks):
-        sys.exit(f"{kind} {precision} failed:\n" + "\n".join(stderr[-3000:] for _, stderr in ends))
+        sys.exit(f"{kind} {way} {precision} failed:\n" + "\n".join(stderr[-3000:] for _, stderr in ends))
     return [json.loads(line) for line in ends[0][0].splitlines() if line.startswith("{")]
 
 
@@ -68,13 +69,14 @@ def measure(name, profile, precision, steps, repetitions, scratch):
         models.add_tokenizer(folder)
         models.write_input_ids(models.random_rows(shape, rows=shape["rows"] * steps), scratch / f"{name}.jsonl")
     rows = scratch / f"{name}.jsonl"
-    ours, theirs = [], []
+    ours, theirs = [], {way: [] for way in WAYS}
     for turn in range(repetitions):
         output = scratch / f"{name}-{profile}-{precision}-{turn}"
         ours.append(run_ours(profile, folder, rows, precision, shape, steps, output))
-        theirs.append(run_torch(PEERS[profile], folder, rows, precision, steps))
-    first = ours[0][0]["loss"], theirs[0][0]["loss"]
-    if abs(first[0] - first[1]) > (1e-4 if precision == "fp32" else 2e-2) * first[0]:
+        for way in WAYS:
+            theirs[way].append(run_torch(PEERS[profile], way, folder, rows, precision, steps))
+    first = [runs[0][0]["loss"] for runs in (ours, *theirs.values())]
+    if any(abs(loss - first[0]) > (1e-4 if precision == "fp32" else 2e-2) * first[0] for loss in first):
         sys.exit(f"{name} {profile} {precision}: the first losses differ: {first}")
 
     def step_ms(runs):
@@ -83,9 +85,11 @@ def measure(name, profile, precision, steps, repetitions, scratch):
     def peak_mb(runs):
         return median([run[-1]["peak_rss"] for run in runs]) / 1e6
 
-    return {"shape": name, "profile": profile, "peer": PEERS[profile], "precision": precision, "ours_ms": step_ms(ours),
-            "torch_ms": step_ms(theirs), "ratio": step_ms(ours) / step_ms(theirs), "floor": 0.8,
-            "ours_peak_rss_mb": peak_mb(ours), "torch_peak_rss_mb": peak_mb(theirs)}
+    best = min(WAYS, key=lambda way: step_ms(theirs[way]))
+    return {"shape": name, "profile": profile, "peer": PEERS[profile], "way": best, "precision": precision, "ours_ms": step_ms(ours),
+            "torch_ms": step_ms(theirs[best]), "ratio": step_ms(ours) / step_ms(theirs[best]), "floor": 0.8,
+            "eager_ratio": step_ms(ours) / step_ms(theirs["eager"]),
+            "ours_peak_rss_mb": peak_mb(ours), "torch_peak_rss_mb": peak_mb(theirs[best])}
 
 
 def main():

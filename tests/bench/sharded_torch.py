@@ -1,6 +1,7 @@
-"""sharded_torch.py MODEL_FOLDER ROWS KIND PRECISION STEPS: PyTorch's side of sharded.py, one process per rank.
+"""sharded_torch.py MODEL_FOLDER ROWS KIND WAY PRECISION STEPS: PyTorch's side of sharded.py, one process per rank.
 
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT come from the environment. KIND is ddp or fsdp2, over gloo; ROWS has the
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT come from the environment. KIND is ddp or fsdp2, over gloo; WAY is eager or
+compiled (torch.compile of the model in DDP, of each layer in FSDP2); ROWS has the
 token ids of every row of every step, which the ranks share out as `trainer` does. Rank 0 prints a JSON line per step.
 """
 
@@ -16,7 +17,7 @@ import transformers
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-folder, rows, kind, precision, steps = sys.argv[1:6]
+folder, rows, kind, way, precision, steps = sys.argv[1:7]
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
@@ -30,6 +31,8 @@ model.train()
 autocast = contextlib.nullcontext()
 if kind == "ddp":
     model = DistributedDataParallel(model)
+    if way == "compiled":
+        model.compile()
     if precision == "bf16":
         autocast = torch.autocast("cpu", torch.bfloat16)
 else:
@@ -37,6 +40,8 @@ else:
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if precision == "bf16" \
         else MixedPrecisionPolicy()
     for layer in model.model.layers:
+        if way == "compiled":
+            layer.compile()
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.0, foreach=True)

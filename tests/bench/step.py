@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A whole training step (forward, backward, clip, AdamW) beside PyTorch eager with transformers' model.
+"""A whole training step (forward, backward, clip, AdamW) beside PyTorch with transformers' model, eager and compiled.
 
     .deps/venv/bin/python tests/bench/step.py [--shapes t a b c] [--repetitions 9] [--threads 1]
 
 Every side is a process of its own that takes one step on command, so all are warm, and they take turns. The ratio is
-our median over that of the best of PyTorch's ways: AdamW fused or foreach; bf16 by autocast or by .to(bf16).
+our median over that of the best of PyTorch's ways: eager with AdamW fused or foreach, or the model compiled by torch.compile;
+bf16 by autocast or by .to(bf16). `eager_ratio` is over the best of the eager ways.
 The first losses must agree: the sides compute the same thing.
 """
 
@@ -67,8 +68,9 @@ def torch_command(folder, rows, kind, optimizer, checkpointing):
 
 def torch_commands(folder, rows, precision, checkpointing):
     kinds = ["fp32"] if precision == "fp32" else ["autocast", "bf16"]
-    return {f"{kind} {optimizer}": torch_command(folder, rows, kind, optimizer, checkpointing)
-            for kind in kinds for optimizer in ("fused", "foreach")}
+    eager = {f"{kind} {optimizer}": torch_command(folder, rows, kind, optimizer, checkpointing)
+             for kind in kinds for optimizer in ("fused", "foreach")}
+    return eager | {f"{kind} compiled": torch_command(folder, rows, kind, "fused", checkpointing) + ["compiled"] for kind in kinds}
 
 
 def measure(name, folder, rows, precision, checkpointing, arguments):
@@ -97,6 +99,7 @@ def measure(name, folder, rows, precision, checkpointing, arguments):
     best = min(sides[1:], key=lambda side: side.median("ms", warm_up))
     row.update({"torch_ms": best.median("ms", warm_up), "torch_cpu_ms": best.median("cpu_ms", warm_up), "torch_way": best.name,
                 "ratio": row["ours_ms"] / best.median("ms", warm_up), "floor": None,
+                "eager_ratio": row["ours_ms"] / min(side.median("ms", warm_up) for side in sides[1:] if "compiled" not in side.name),
                 "ours_peak_rss_mb": sides[0].answers[-1]["peak_rss"] / 1e6, "torch_peak_rss_mb": best.answers[-1]["peak_rss"] / 1e6,
                 "others_ms": {side.name: round(side.median("ms", warm_up), 2) for side in sides[1:] if side is not best}})
     if arguments.threads == 1:

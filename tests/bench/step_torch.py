@@ -1,6 +1,6 @@
-"""step_torch.py MODEL_FOLDER ROWS PRECISION OPTIMIZER CHECKPOINTING [memory | EXPERTS]: PyTorch's side of step.cpp.
+"""step_torch.py MODEL_FOLDER ROWS PRECISION OPTIMIZER CHECKPOINTING [memory | compiled | EXPERTS]: PyTorch's side of step.cpp.
 
-transformers' model in eager mode with sdpa attention; PRECISION is fp32, autocast (bf16 compute, fp32 weights) or bf16
+transformers' model with sdpa attention, in eager mode or compiled by torch.compile in its first step; PRECISION is fp32, autocast (bf16 compute, fp32 weights) or bf16
 (everything, as .to(bf16) makes it), OPTIMIZER fused or foreach, CHECKPOINTING yes or no. One step for each line on stdin.
 With memory: gradients and moments are there before the first of them, and from the second on the answers hold the
 greatest sum of live allocations within the step, as the profiler records them. EXPERTS is the implementation of a model's
@@ -18,8 +18,9 @@ import torch
 import transformers
 
 folder, rows, precision, optimizer_kind, checkpointing = sys.argv[1:6]
-watches_memory = sys.argv[6:] == ["memory"]
-experts = {"experts_implementation": sys.argv[6]} if sys.argv[6:] and not watches_memory else {}
+way = sys.argv[6] if sys.argv[6:] else "eager"
+watches_memory = way == "memory"
+experts = {"experts_implementation": way} if way not in ("memory", "compiled") and sys.argv[6:] else {}
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 transformers.logging.set_verbosity_error()
 with open(rows) as file:
@@ -31,6 +32,8 @@ model.config.use_cache = False
 model.train()
 if checkpointing == "yes":
     model.gradient_checkpointing_enable({"use_reentrant": False})
+if way == "compiled":
+    model.compile()
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.0, **{optimizer_kind: True})
 
 
