@@ -223,6 +223,36 @@ public:
                      "it is a power of loss_type eaft; give that, or leave eaft_alpha out");
     }
 
+    void check_distillation() {
+        const Config& config = settings_.values;
+        const TrainingSettings& training = config.training;
+        if (training.teacher_scores.empty()) {
+            for (const char* name : {"beta", "loss_top_k", "loss_add_tail", "sft_alpha"})
+                if (settings_.is_fixed(name))
+                    complain(
+                        {name, "teacher_scores"},
+                        "it concerns distillation; name the teacher's scores, or leave it out");
+            if (training.temperature != 1 && config.evaluation.top_k == 0)
+                complain({"temperature", "teacher_scores", "top_k"},
+                         "it is that of a teacher's scores: name them to learn from them, or give "
+                         "trainer score a top_k to write them");
+            return;
+        }
+        if (training.loss_type == LossType::eaft)
+            complain({"loss_type", "teacher_scores"},
+                     "beside a teacher the loss of the data is nll or dft");
+        if (training.label_smoothing_factor > 0)
+            complain({"label_smoothing_factor", "teacher_scores"},
+                     "a teacher's distribution takes the place of smoothed targets; leave one of "
+                     "them out");
+        if (config.data.packing && config.data.packing_strategy == PackingStrategy::wrapped)
+            complain({"packing_strategy", "teacher_scores"},
+                     "wrapped rows have tokens whose context the teacher has not seen; take bfd");
+        if (!config.adapter.adapters.empty())
+            complain({"adapters", "teacher_scores"},
+                     "adapters that train together have no teacher; train them one by one");
+    }
+
     void check_evaluation() {
         const Config& config = settings_.values;
         check_metric();
@@ -480,6 +510,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_intervals();
     checker.check_checkpoints();
     checker.check_loss();
+    checker.check_distillation();
     checker.check_evaluation();
     checker.check_fp8();
     checker.check_residual();

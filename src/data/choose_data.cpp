@@ -248,6 +248,11 @@ Expected<Preparation> training_data(const config::Config& config, const HubCache
     preparation.value().sources = std::move(sources).value();
     if (auto failure = choose_drawing(config, preparation.value())) return *failure;
     if (is_share_of_all(config.data)) preparation.value().side = SampleChoice::Side::train;
+    const config::TrainingSettings& training = config.training;
+    if (!training.teacher_scores.empty())
+        preparation.value().scores = {.folder = training.teacher_scores,
+                                      .per_token = training.loss_top_k,
+                                      .temperature = training.temperature};
     return preparation;
 }
 

@@ -11,6 +11,8 @@
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/text/value.hpp"
+#include "score_index.hpp"
+#include "stored_scores.hpp"
 
 namespace ringshard::data {
 
@@ -22,6 +24,7 @@ using text::Value;
 // Increment when equal settings produce other files.
 constexpr int64_t version = 6;
 constexpr int64_t version_of_rows = 6;
+constexpr int64_t version_of_scores = 1;
 
 // Includes size and time: a modified file counts as another one.
 Value describe_file(const fs::path& file) {
@@ -287,6 +290,72 @@ comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation,
     return open_checked(file, group, open);
 }
 
+// Returns the files of scores, which rank 0 looks for, and everything that determines the scores of
+// the store, as JSON. Collective over the group.
+struct ScoreFiles {
+    std::vector<fs::path> files;
+    Value about;
+};
+comm::Agreed<ScoreFiles> find_score_files(const ScoreChoice& choice, const ArrayFile& store_file,
+                                          const comm::Group& group) {
+    const auto about = comm::of_root(group, [&]() -> Expected<std::string> {
+        const auto files = score_files(choice);
+        if (!files) return files.failure();
+        Value::List described;
+        for (const fs::path& file : files.value()) described.push_back(describe_file(file));
+        return to_json(Value(
+            Value::Object{{"version", Value(version_of_scores)},
+                          {"tokens", Value(store_file.name().filename().string())},
+                          {"files", Value(std::move(described))},
+                          {"per_token", choice.per_token ? Value(*choice.per_token) : Value()},
+                          {"temperature", Value(choice.temperature)}}));
+    });
+    if (!about) return about.failure();
+    ScoreFiles found{{}, text::read_json(about.value()).value()};
+    for (const Value& file : *found.about.find("files")->list())
+        found.files.emplace_back(*file.list()->front().string());
+    return found;
+}
+
+// Returns the file of the scores, and makes it if necessary. Collective over the group.
+comm::Agreed<ArrayFile> provide_scores(const ScoreChoice& choice, const PrepareResources& resources,
+                                       const ArrayFile& store_file, const comm::Group& group,
+                                       OpenFiles& open) {
+    const auto found = find_score_files(choice, store_file, group);
+    if (!found) return found.failure();
+    const fs::path file =
+        resources.cache / format_text("scores-{}", hash_of(to_json(found.value().about)));
+    if (is_made(file, group)) return open_checked(file, group, open);
+    Claim mine;
+    const auto work = claim(file, group, mine);
+    if (!work) return work.failure();
+    if (work.value().empty()) return open_checked(file, group, open);
+    if (auto failure = make_scores(choice, found.value().files, store_file, work.value() / "result",
+                                   found.value().about, group))
+        return *failure;
+    if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
+        return *agreed;
+    return open_checked(file, group, open);
+}
+
+// Gives the rows the scores of their tokens. Collective over the group.
+std::optional<comm::AgreedFailure> give_scores(const ScoreChoice& choice,
+                                               const PrepareResources& resources,
+                                               const ArrayFile& store_file,
+                                               const comm::Group& group, OpenFiles& open,
+                                               Rows& rows) {
+    const auto file = provide_scores(choice, resources, store_file, group, open);
+    if (!file) return file.failure();
+    auto scores = comm::agreed(group, scores_in(file.value()));
+    if (!scores) return scores.failure();
+    // Rank 0 looks, since there is a row for each of many documents.
+    const auto failure =
+        group.is_root() ? check_scored(choice, rows, store_file, file.value()) : std::nullopt;
+    if (auto agreed = comm::first_failure(group, failure)) return agreed;
+    rows.give_scores(std::move(scores).value());
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<comm::AgreedFailure> find_files(const Preparation& preparation, const HubCache& hub,
@@ -323,6 +392,10 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareReso
              format_text("{} = {}: {}", preparation.sources.front().dataset.setting,
                          shown_name(preparation.sources.front().dataset), why)});
     }
+    if (preparation.scores)
+        if (auto failure = give_scores(*preparation.scores, resources, store_file.value(), group,
+                                       open, rows.value()))
+            return *failure;
     const Value store_about = text::read_json(rows.value().store().about()).value();
     for (std::string& warning : warnings_of(store_about)) warnings.push_back(std::move(warning));
     const int64_t largest_token = rows.value().store().largest_token();

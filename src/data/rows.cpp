@@ -73,6 +73,11 @@ Expected<Rows> Rows::map(const std::filesystem::path& store_file,
     return of(store.value(), plan.value());
 }
 
+void Rows::give_scores(StoredScores scores) {
+    if (!content_hash_.empty()) content_hash_ += "-" + hexadecimal(scores.hash);
+    scores_ = std::make_shared<const StoredScores>(std::move(scores));
+}
+
 // Checks bounds again: hashes are verified once, at the start of a run, and the file may change
 // later.
 std::span<const Piece> Rows::pieces(int64_t row) const {
@@ -136,6 +141,12 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
             if (at > piece.begin) batch.targets.push_back(store_.label(at));
         }
         batch.targets.push_back(no_label);
+        if (scores_ != nullptr) {
+            RINGSHARD_CHECK(piece.goes_on == 0, "a document that goes on has no scores");
+            for (uint64_t at = piece.begin + 1; at < piece.begin + piece.length; ++at)
+                batch.places.push_back(static_cast<int64_t>(at));
+            batch.places.push_back(0);
+        }
         if (!store_.has_weights()) continue;
         if (piece.goes_on != 0) batch.weights.back() = store_.weight(piece.begin);
         for (uint64_t at = piece.begin + 1; at < piece.begin + piece.length; ++at)
@@ -181,6 +192,7 @@ void scale_losses(FlatBatch& joined, std::span<const double> of_adapters) {
 
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
     FlatBatch batch;
+    batch.scores = rows.scores();
     for (const int64_t number : numbers) {
         batch.row_starts.push_back({number, static_cast<int64_t>(batch.tokens.size())});
         rows.append(number, batch);
@@ -245,6 +257,8 @@ FlatBatch sort_by_length(FlatBatch batch) {
     sorted.tokens = in_order(batch.tokens, documents);
     sorted.targets = in_order(batch.targets, documents);
     sorted.weights = in_order(batch.weights, documents);
+    sorted.places = in_order(batch.places, documents);
+    sorted.scores = batch.scores;
     int64_t start = 0;
     for (const auto& [begin, length] : documents) {
         sorted.document_starts.push_back(start);

@@ -4,12 +4,14 @@
 #include <arrow/io/file.h>
 #include <arrow/record_batch.h>
 #include <arrow/table.h>
+#include <arrow/util/key_value_metadata.h>
 #include <fcntl.h>
 #include <parquet/arrow/writer.h>
 
 #include <cmath>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/text/value.hpp"
 
 namespace ringshard::data {
 
@@ -69,6 +71,7 @@ struct ScoreFile::Parts {
     fs::path name;
     fs::path work;
     int64_t top_k;
+    double temperature;
     std::shared_ptr<arrow::io::FileOutputStream> stream;
     std::unique_ptr<parquet::arrow::FileWriter> writer;
     Columns columns;
@@ -151,6 +154,9 @@ struct ScoreFile::Parts {
 
     arrow::Status finish() {
         if (columns.row.length() > 0) ARROW_RETURN_NOT_OK(write_group());
+        const text::Value settings(text::Value::Object{{"temperature", text::Value(temperature)}});
+        ARROW_RETURN_NOT_OK(writer->AddKeyValueMetadata(
+            arrow::key_value_metadata({{score_settings_key, to_json(settings)}})));
         ARROW_RETURN_NOT_OK(writer->Close());
         return stream->Close();
     }
@@ -164,11 +170,12 @@ ScoreFile::~ScoreFile() {
     fs::remove(parts_->work, ignored);
 }
 
-Expected<ScoreFile> ScoreFile::create(const fs::path& file, int64_t top_k) {
+Expected<ScoreFile> ScoreFile::create(const fs::path& file, int64_t top_k, double temperature) {
     auto parts = std::make_unique<Parts>();
     parts->name = file;
     parts->work = file.string() + work_mark();
     parts->top_k = top_k;
+    parts->temperature = temperature;
     if (auto failure = parts->failed(parts->open())) return *failure;
     return ScoreFile(std::move(parts));
 }

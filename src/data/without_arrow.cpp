@@ -3,6 +3,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/data/score_file.hpp"
 #include "row_formats.hpp"
+#include "score_reader.hpp"
 
 namespace ringshard::data {
 
@@ -28,6 +29,15 @@ Expected<std::unique_ptr<RowFile>> open_arrow(const std::filesystem::path& file,
     return has_no_arrow(file, "the Arrow format");
 }
 
+Expected<ScoreFileHead> read_score_head(const std::filesystem::path& file) {
+    return has_no_arrow(file, "Parquet");
+}
+
+Expected<ScoredGroup> read_score_group(const std::filesystem::path& file, int64_t /*group*/,
+                                       ScoreColumns /*columns*/) {
+    return has_no_arrow(file, "Parquet");
+}
+
 // None of them is ever made.
 struct ScoreFile::Parts {
     std::filesystem::path name;
@@ -37,7 +47,8 @@ ScoreFile::ScoreFile(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 ScoreFile::ScoreFile(ScoreFile&&) noexcept = default;
 ScoreFile::~ScoreFile() = default;
 
-Expected<ScoreFile> ScoreFile::create(const std::filesystem::path& file, int64_t /*top_k*/) {
+Expected<ScoreFile> ScoreFile::create(const std::filesystem::path& file, int64_t /*top_k*/,
+                                      double /*temperature*/) {
     return has_no_arrow(file, "Parquet");
 }
 

@@ -1,5 +1,6 @@
 #include "ringshard/model/objective.hpp"
 
+#include "objectives/distillation.hpp"
 #include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::model {
@@ -11,8 +12,14 @@ int64_t Objective::numbers_per_token() const {
 std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& training) {
     if (training.loss_type == config::LossType::eaft)
         return entropy_adaptive_objective(training.eaft_alpha);
-    return cross_entropy_objective(
-        {training.loss_type == config::LossType::dft, training.label_smoothing_factor});
+    const ops::LossForm data{training.loss_type == config::LossType::dft,
+                             training.label_smoothing_factor};
+    if (training.teacher_scores.empty()) return cross_entropy_objective(data);
+    return distillation_objective({.beta = training.beta,
+                                   .temperature = training.temperature,
+                                   .has_tail = training.loss_add_tail,
+                                   .data_weight = training.sft_alpha,
+                                   .data = data});
 }
 
 }  // namespace ringshard::model

@@ -48,6 +48,7 @@ config::Config small_settings(const Job& job) {
     training.on_nan = config::OnNan::abort;
     training.activation_policy = policies_of(training, job.small);
     training.activation_offloading = training.cuda_graphs = false;
+    training.teacher_scores.clear();  // its rows are random
     config.data.train_sampling_strategy = config::SamplingStrategy::random;
     return config;
 }
@@ -130,6 +131,7 @@ std::vector<std::string> settings_left_out(const config::Config& config) {
         "offload_param_device");
     add(config.training.activation_offloading, "activation_offloading");
     add(config.training.cuda_graphs, "cuda_graphs");
+    add(!config.training.teacher_scores.empty(), "teacher_scores");
     return names;
 }
 

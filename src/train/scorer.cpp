@@ -116,9 +116,9 @@ data::ScoredRows Scorer::score_batch(const std::vector<int64_t>& numbers) const 
     const data::FlatBatch learned = data::flatten(rows_, numbers);
     const data::FlatBatch whole = with_all_targets(learned);
     const model::TokenBatch batch = shard_batch(whole, mesh_, model_.masks());
-    const model::TokenScores scores = options_.top_k > 0
-                                          ? model_.score(batch, options_.top_k)
-                                          : model::TokenScores{model_.evaluate(batch), {}, {}};
+    const model::TokenScores scores =
+        options_.top_k > 0 ? model_.score(batch, options_.top_k, options_.temperature)
+                           : model::TokenScores{model_.evaluate(batch), {}, {}};
     const at::Tensor found =
         add_up_places(scores, batch.target_places, partition_of(whole, mesh_.shape()), mesh_);
     if (mesh_.sequence_rank() != 0) return {};

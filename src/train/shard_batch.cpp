@@ -1,5 +1,7 @@
 #include "shard_batch.hpp"
 
+#include <ATen/ops/from_blob.h>
+
 #include <algorithm>
 
 #include "ringshard/attention/sequence_attention.hpp"
@@ -14,17 +16,36 @@ struct Targets {
     std::vector<int64_t> places;
     std::vector<int64_t> tokens;
     std::vector<float> weights;
+    std::vector<int64_t> scored_places;
 };
 
-Targets targets_of(const std::vector<int64_t>& next_tokens, const std::vector<float>& weights) {
+// The other lists are as long as next_tokens, or empty.
+Targets targets_of(const std::vector<int64_t>& next_tokens, const std::vector<float>& weights,
+                   const std::vector<int64_t>& scored_places) {
     Targets targets;
     for (size_t place = 0; place < next_tokens.size(); ++place) {
         if (next_tokens[place] == model::TokenBatch::no_target) continue;
         targets.places.push_back(static_cast<int64_t>(place));
         targets.tokens.push_back(next_tokens[place]);
         if (!weights.empty()) targets.weights.push_back(weights[place]);
+        if (!scored_places.empty()) targets.scored_places.push_back(scored_places[place]);
     }
     return targets;
+}
+
+// Returns the scores of another model as views of their mapped file, which `batch` keeps.
+std::optional<model::StoredDistributions> stored_distributions(const data::FlatBatch& batch,
+                                                               const std::vector<int64_t>& places) {
+    if (batch.scores == nullptr) return std::nullopt;
+    const auto view = [&]<class Number>(std::span<const Number> numbers, at::ScalarType type) {
+        const int64_t k = batch.scores->per_token;
+        return at::from_blob(
+            const_cast<Number*>(numbers.data()), {std::ssize(numbers) / k, k},
+            [scores = batch.scores](void*) {}, at::TensorOptions().dtype(type));
+    };
+    return model::StoredDistributions{ops::on_device(places, at::kCPU),
+                                      view(batch.scores->tokens, at::kInt),
+                                      view(batch.scores->log_probs, at::kFloat)};
 }
 
 // Makes the dropout key of every token from `of_step`, its row and its place in the row. Rows of
@@ -101,6 +122,7 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
     batch.targets.resize(filled, model::TokenBatch::no_target);
     const bool is_weighted = !batch.weights.empty();
     if (is_weighted) batch.weights.resize(filled, 0);
+    if (batch.scores != nullptr) batch.places.resize(filled, 0);
     const auto positions =
         attention::positions_in_documents(partition.filled_length(), partition.document_starts());
 
@@ -111,7 +133,8 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
     };
     std::vector<int64_t> bounds = adapter_bounds(batch, mine, num_tokens);
     const Targets targets =
-        targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>());
+        targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>(),
+                   batch.scores != nullptr ? part(batch.places) : std::vector<int64_t>());
     const auto there = [&](const auto& values) { return ops::on_device(values, mesh.device()); };
     std::vector<attention::Plan> plans =
         attention::make_plans(partition, mesh.coordinates().ring, masks);
@@ -128,7 +151,9 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
                                                    partition.document_starts()))),
             count_from(mine, num_tokens),
             bounds,
-            bounds_of_targets(bounds, targets.places)};
+            bounds_of_targets(bounds, targets.places),
+            std::nullopt,
+            stored_distributions(batch, targets.scored_places)};
 }
 
 }  // namespace ringshard::train

@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(a_batch_is_sorted_by_the_length_of_its_documents) {
     };
     add({1, 2, 3}, {1, 2});
     add({4, 5, 6, 7, 8}, {2, 3});
-    const Rows rows = one_row_each(TokenStore(std::move(list)), {});
+    Rows rows = one_row_each(TokenStore(std::move(list)), {});
+    rows.give_scores({});
     const FlatBatch batch = flatten(rows, std::vector<int64_t>{0, 1});
     const FlatBatch sorted = sort_by_length(batch);
     BOOST_TEST(sorted.tokens == (std::vector<int64_t>{6, 7, 8, 2, 3, 4, 5, 1}),
@@ -86,6 +87,9 @@ BOOST_AUTO_TEST_CASE(a_batch_is_sorted_by_the_length_of_its_documents) {
                boost::test_tools::per_element());
     BOOST_TEST(sorted.weights == (std::vector<float>{3.5, 4, 0, 1.5, 0, 2.5, 0, 0}),
                boost::test_tools::per_element());
+    BOOST_TEST(sorted.places == (std::vector<int64_t>{6, 7, 0, 2, 0, 4, 0, 0}),
+               boost::test_tools::per_element());
+    BOOST_TEST(sorted.scores == rows.scores());
     BOOST_TEST(sorted.document_starts == (std::vector<int64_t>{0, 3, 5, 7}),
                boost::test_tools::per_element());
     using Start = FlatBatch::RowStart;

@@ -75,6 +75,13 @@ struct TrainingSettings {
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
     double eaft_alpha = 1.0;  // of loss_type eaft
+    // Distillation: a folder of scores that `trainer score` wrote; empty: none.
+    std::string teacher_scores;
+    double beta = 0.0;  // 0: forward KL, 1: reverse KL
+    double temperature = 1.0;
+    std::optional<int64_t> loss_top_k;  // unset: as many as the scores have
+    bool loss_add_tail = true;
+    double sft_alpha = 0.0;                     // share of the loss of the data
     std::optional<double> neftune_noise_alpha;  // unset or 0: no noise
     Precision mixed_precision = Precision::bf16;
     std::optional<NumberType> residual_dtype;  // unset: the type of the computation

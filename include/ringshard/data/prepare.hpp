@@ -22,6 +22,13 @@ struct Source {
     bool repeats() const { return epochs.value_or(1) > 1; }
 };
 
+// Scores of another model for the tokens of the rows.
+struct ScoreChoice {
+    std::string folder;                  // of files that `trainer score` wrote
+    std::optional<int64_t> per_token{};  // unset: as many as the files have
+    double temperature = 1;
+};
+
 // Everything that determines the rows of a run.
 struct Preparation {
     std::vector<Source> sources;
@@ -34,6 +41,7 @@ struct Preparation {
     Drawing drawing{};
     bool drops_copies = false;  // of earlier rows
     RowSettings rows;
+    std::optional<ScoreChoice> scores{};
     int64_t skip_bad_rows = 0;  // maximum number of unusable rows to skip; more are a failure
 };
 

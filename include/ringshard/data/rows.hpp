@@ -7,12 +7,26 @@
 
 namespace ringshard::data {
 
+// The most likely tokens of another model at every place of a token store, `per_token` for each, in
+// a mapped file.
+struct StoredScores {
+    int64_t per_token;
+    int64_t largest_token;
+    uint64_t hash;  // of all of them
+    std::span<const int32_t> tokens;
+    std::span<const float> log_probs;
+    std::shared_ptr<const void> owner;
+};
+
 // A micro-batch before the sequence group shards it: one list of the tokens of all its documents.
 struct FlatBatch {
     std::vector<int64_t> tokens;
     std::vector<int64_t> targets;  // next token of the document, or no_label
     std::vector<float> weights{};  // of the targets' losses; empty: 1 each
-    std::vector<int64_t> document_starts;
+    // With scores: the places of the targets in the store.
+    std::vector<int64_t> places{};
+    std::shared_ptr<const StoredScores> scores{};
+    std::vector<int64_t> document_starts{};
     // Tokens of a row of the dataset, from `place` in it on, and where they begin in the list.
     struct RowStart {
         int64_t row;
@@ -51,6 +65,8 @@ public:
     int64_t length(int64_t row) const;
     std::span<const Piece> pieces(int64_t row) const;
     const TokenStore& store() const { return store_; }
+    // Of the tokens of the store, which batches then refer to.
+    void give_scores(StoredScores scores);
     // Returns the totals in the plan's file; for a file of an older version, which has none,
     // computes them from all rows.
     RowTotals totals() const;
@@ -60,6 +76,8 @@ public:
     // Describes how the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
     const std::filesystem::path& name() const { return name_; }  // of the file, if there is one
+
+    const std::shared_ptr<const StoredScores>& scores() const { return scores_; }
 
     // Appends the row to the batch. Throws if the row refers to tokens outside the store or to ids
     // outside the vocabulary: see TokenStore::check_ids().
@@ -72,7 +90,8 @@ private:
     std::string about_;
     std::string content_hash_;
     std::optional<RowTotals> totals_;
-    std::shared_ptr<const void> owner_;  // of the data that the spans show
+    std::shared_ptr<const StoredScores> scores_;  // or null
+    std::shared_ptr<const void> owner_;           // of the data that the spans show
     std::span<const uint64_t> row_starts_;
     std::span<const Piece> pieces_;
 };

@@ -22,10 +22,15 @@ struct ScoredRows {
     std::vector<float> top_log_probabilities;
 };
 
+// The key of the file's metadata whose value is JSON: {"temperature": 1.0}.
+constexpr const char* score_settings_key = "ringshard_scores";
+
 // A Parquet file of scored rows. It has a temporary name until it is complete and on disk.
 class ScoreFile {
 public:
-    static Expected<ScoreFile> create(const std::filesystem::path& file, int64_t top_k);
+    // temperature: of top_log_probabilities.
+    static Expected<ScoreFile> create(const std::filesystem::path& file, int64_t top_k,
+                                      double temperature);
     ScoreFile(ScoreFile&&) noexcept;
     ScoreFile& operator=(ScoreFile&&) = delete;
     ~ScoreFile();  // removes an unpublished file

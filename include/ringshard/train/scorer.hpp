@@ -16,8 +16,9 @@ namespace ringshard::train {
 class Scorer {
 public:
     struct Options {
-        int64_t batch_size;  // rows per data rank and batch
-        int64_t top_k;       // number of most likely tokens to return for each
+        int64_t batch_size;      // rows per data rank and batch
+        int64_t top_k;           // number of most likely tokens to return for each
+        double temperature = 1;  // of their log-probabilities
     };
     Scorer(const data::Rows& rows, const Options& options, const comm::Group& world,
            const mesh::Mesh& mesh, const model::Transformer& model);

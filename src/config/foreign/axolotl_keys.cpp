@@ -62,7 +62,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"simpo_gamma", refused, reasons::fine_tuning_only},
     {"cpo_alpha", refused, reasons::fine_tuning_only},
     {"diffusion*", refused, "diffusion language models are not served"},
-    {"kd_*", refused, "distillation is not served"},
+    {"kd_*", refused, reasons::stored_teacher},
 
     {"sequence_len", sets, "max_length"},
     {"max_packed_sequence_len", refused, "sample_packing packs up to sequence_len"},

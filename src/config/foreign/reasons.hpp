@@ -28,6 +28,9 @@ inline constexpr std::string_view fine_tuning_only =
 inline constexpr std::string_view no_vision =
     "images, audio and video are not served; text_only true takes the text of such rows";
 inline constexpr std::string_view no_qat = "training with quantised weights is not served";
+inline constexpr std::string_view stored_teacher =
+    "a teacher is read from stored scores: trainer score writes them, and teacher_scores names "
+    "them";
 inline constexpr std::string_view no_plugins = "code of one's own is not run";
 
 }  // namespace ringshard::config::reasons

@@ -3,6 +3,49 @@
 
 namespace ringshard::config {
 
+namespace {
+
+// Adds the settings of learning from stored log-probabilities, under the names of TRL's trainers
+// of distillation, and ms-swift's name for the share of the data's loss.
+void add_distillation_options(OptionGroup<TrainingSettings>& group) {
+    group.serve("teacher_scores", &TrainingSettings::teacher_scores,
+                "Learn from a teacher: a folder with the scores that `trainer score --top_k N` "
+                "wrote for the rows of this dataset.");
+    group
+        .serve("beta", &TrainingSettings::beta,
+               "With teacher_scores: the divergence from the teacher. 0: forward KL; 1: reverse "
+               "KL; between: generalised Jensen-Shannon.")
+        .shapes_loss_if_set()
+        .at_least(0)
+        .at_most(1);
+    group
+        .serve("temperature", &TrainingSettings::temperature,
+               "With teacher_scores: the temperature of both distributions; for score: that of the "
+               "top_k log-probabilities that it writes.")
+        .shapes_loss_if_set()
+        .above(0);
+    group
+        .serve("loss_top_k", &TrainingSettings::loss_top_k,
+               "With teacher_scores: how many of the teacher's most likely tokens count; null: all "
+               "that the scores have.")
+        .shapes_loss_if_set()
+        .at_least(1)
+        .at_most(1000);
+    group
+        .serve("loss_add_tail", &TrainingSettings::loss_add_tail,
+               "With teacher_scores: all other tokens together count as one more; false: both "
+               "distributions are those of the most likely tokens alone.")
+        .shapes_loss_if_set();
+    group
+        .serve("sft_alpha", &TrainingSettings::sft_alpha,
+               "With teacher_scores: the loss is the divergence plus this many times the loss of "
+               "the data.")
+        .shapes_loss_if_set()
+        .at_least(0);
+}
+
+}  // namespace
+
 void add_training_options(OptionTable& table) {
     OptionGroup group(table, "Training", &Config::training);
     group
@@ -195,6 +238,8 @@ void add_training_options(OptionTable& table) {
         .at_least(0)
         .at_most(1);
 
+    add_distillation_options(group);
+
     group.alias("gradient_clipping", "max_grad_norm", Shape::number);
     table.add(Alias{"warmup_ratio",
                     "warmup_steps",
@@ -216,6 +261,15 @@ void add_training_options(OptionTable& table) {
         "the loss would depend on the layout; it is always the mean over all target tokens");
     group.refuse("optim_target_modules", Shape::list, "null", "every weight is trained");
     group.refuse("adafactor", Shape::boolean, "false", "use optim adafactor");
+    const std::string stored =
+        "a teacher's log-probabilities are read from files: write them with "
+        "trainer score --top_k N, and name them in teacher_scores";
+    group.refuse("teacher_model_name_or_path", Shape::word, "null", stored);
+    const std::string off_policy =
+        "the student learns from the rows of the dataset, not from texts "
+        "that a model generates meanwhile";
+    group.refuse("lmbda", Shape::number, "0", off_policy);
+    group.refuse("seq_kd", Shape::boolean, "false", off_policy);
 }
 
 namespace {

@@ -43,6 +43,7 @@ config::Settings whole_rows(config::Settings settings) {
     config.data.min_length = 0;
     config.data.dataset_exact_deduplication = false;
     config.data.packing = config.data.shuffle_dataset = false;
+    config.training.teacher_scores.clear();
     config.evaluation.eval_strategy = config::Interval::no;
     config.evaluation.eval_on_start = false;
     return settings;
@@ -70,8 +71,8 @@ std::optional<Failure> make_folder(const config::Settings& settings) {
 }
 
 void say_what_has_no_effect(const CommandContext& context) {
-    for (const char* name :
-         {"max_length", "min_length", "dataset_exact_deduplication", "packing", "shuffle_dataset"})
+    for (const char* name : {"max_length", "min_length", "dataset_exact_deduplication", "packing",
+                             "shuffle_dataset", "teacher_scores"})
         if (context.settings.is_fixed(name))
             std::cerr << "note: " << name << " has no effect on scores: rows are scored whole, in "
                       << "their order\n";
@@ -120,8 +121,9 @@ MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
     std::optional<data::ScoreFile> file;
     std::optional<Failure> failure;
     if (mesh.sequence_rank() == 0) {
-        auto made = data::ScoreFile::create(
-            folder / part_name(mesh.data_rank(), mesh.shape().data()), config.evaluation.top_k);
+        auto made =
+            data::ScoreFile::create(folder / part_name(mesh.data_rank(), mesh.shape().data()),
+                                    config.evaluation.top_k, config.training.temperature);
         if (made)
             file.emplace(std::move(made).value());
         else
@@ -231,7 +233,8 @@ MaybeFailure score(const CommandContext& given) {
          .on_phase = [&job](const std::string&) { job.watchdog->made_progress(); }});
     const train::Scorer scorer(
         inputs.value().data.training,
-        {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k},
+        {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k,
+         settings.values.training.temperature},
         world, job.mesh, model);
     world.flight_recorder().set_activity("scoring");
     return write_scores(context, job.mesh, scorer, *job.watchdog);

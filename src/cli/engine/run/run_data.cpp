@@ -28,6 +28,14 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
                        format_text("the data holds the token {}, and the model's vocabulary has "
                                    "only {}; was it tokenized for another model?",
                                    prepared.largest_token, spec.vocabulary)};
+    if (const auto& scores = prepared.rows.scores();
+        scores != nullptr && scores->largest_token >= spec.vocabulary)
+        return Failure{
+            ExitCode::bad_data,
+            format_text("teacher_scores: the scores, {} of each token, hold the token "
+                        "{}, and the model's vocabulary has only {}; they are of a model "
+                        "with another tokenizer: score with one of this vocabulary",
+                        scores->per_token, scores->largest_token, spec.vocabulary)};
     const int64_t longest = prepared.rows.totals().longest_document;
     const std::string beyond = beyond_positions(spec, longest);
     if (beyond.empty()) return std::nullopt;

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/data/array_file.hpp"
+#include "ringshard/data/prepare.hpp"
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::data {
+
+// Writes the scores of every token of the store, in the order of the store: the rows of the files
+// are found by their tokens. Adds what the scores hold to `about`. Collective over the group.
+std::optional<comm::AgreedFailure> make_scores(const ScoreChoice& choice,
+                                               const std::vector<std::filesystem::path>& files,
+                                               const ArrayFile& store,
+                                               const std::filesystem::path& file, text::Value about,
+                                               const comm::Group& group);
+
+// Fails if a row has tokens without scores.
+std::optional<Failure> check_scored(const ScoreChoice& choice, const Rows& rows,
+                                    const ArrayFile& store_file, const ArrayFile& scores);
+
+Expected<StoredScores> scores_in(const ArrayFile& file);
+
+}  // namespace ringshard::data
