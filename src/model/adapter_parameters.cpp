@@ -40,8 +40,9 @@ std::vector<LinearLayer> parameters_of(const ModelSpec& spec,
         parameters.push_back({layer.name + ".weight", layer.block, layer.in_block, layer.shape});
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         const ExpertsSpec* const experts = spec.blocks[block].experts();
-        // transformers calls stacked matrices otherwise, and their router is a layer.
-        if (!experts || experts->tensors == ExpertTensors::stacked) continue;
+        // transformers calls stacked matrices and those without a gate otherwise, and the router of
+        // stacked ones is a layer.
+        if (!experts || experts->tensors == ExpertTensors::stacked || !experts->is_gated) continue;
         const int64_t width = spec.blocks[block].width;
         const auto add = [&](const std::string& name, const char* ending, int64_t out, int64_t in) {
             parameters.push_back({format_text("{}{}{}", block_prefix(spec, block), name, ending),
@@ -50,7 +51,7 @@ std::vector<LinearLayer> parameters_of(const ModelSpec& spec,
                                   {out, in}});
         };
         add(router_name(*experts), ".weight", experts->count, width);
-        add(experts_gate_up, "", 2 * experts->intermediate, width);
+        add(experts_gate_up, "", experts->inner_width(), width);
         add(experts_down, "", width, experts->intermediate);
     }
     return parameters;

@@ -399,7 +399,13 @@ bool trains_biases(const ModelSpec& spec, const LoraConfig& config) {
     });
 }
 
-std::string name_in_adapter(const std::string& tensor) { return adapter_prefix + tensor; }
+std::string name_in_adapter(const std::string& tensor) {
+    // PEFT has the names of modules, of which the outermost is another one in some files.
+    constexpr std::string_view in_files = "backbone.";
+    if (tensor.starts_with(in_files))
+        return format_text("{}model.{}", adapter_prefix, tensor.substr(in_files.size()));
+    return adapter_prefix + tensor;
+}
 
 std::string name_in_adapter(const std::string& tensor, const std::set<std::string>& adapters) {
     const std::string layer = module_of(tensor);

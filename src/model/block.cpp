@@ -67,11 +67,11 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec, const Fusions& fusi
                           layer.is_parallel, spec.residual_multiplier * layer.factor});
     };
     for (const auto& mixer : spec.mixers) add_around(mixer);
-    add_around(spec.last);
+    if (spec.last) add_around(*spec.last);
     const PartMaker maker{unit, slots_, spec};
     for (const auto& mixer : spec.mixers)
         add_layer(std::visit(maker, mixer.part), around, spec.width, fusions);
-    add_layer(std::visit(maker, spec.last.part), around, spec.width, fusions);
+    if (spec.last) add_layer(std::visit(maker, spec.last->part), around, spec.width, fusions);
 }
 
 std::unique_ptr<const LayerInput> Block::make_input(std::shared_ptr<const Norm> norm,

@@ -29,7 +29,7 @@ double numbers_of_mlp(const BlockSpec& block) {
     int64_t inner = 0;
     if (const auto* const experts = block.experts())
         inner = experts->per_token * experts->intermediate;
-    else
+    else if (block.last)
         inner = block.mlp().intermediate;
     return 3 * static_cast<double>(inner + block.width);
 }

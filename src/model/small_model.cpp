@@ -119,19 +119,19 @@ void make_part_small(Attends& attends, const Small& small) {
     if (attends.mask.window) attends.mask.window = std::min(*attends.mask.window, small_window);
 }
 
-void make_part_small(DeltaNetSpec& net, const Small& small) {
-    const Heads heads = few_heads(net.sizes.value_heads, net.sizes.key_heads, small.ulysses);
-    net.sizes.value_heads = heads.query_heads;
-    net.sizes.key_heads = heads.key_heads;
+void take_few_heads(attention::DeltaSizes& sizes, const Small& small) {
+    const Heads heads = few_heads(sizes.value_heads, sizes.key_heads, small.ulysses);
+    sizes.value_heads = heads.query_heads;
+    sizes.key_heads = heads.key_heads;
 }
+
+void make_part_small(DeltaNetSpec& net, const Small& small) { take_few_heads(net.sizes, small); }
 
 // Norms take groups of columns: one, or as many as there are heads of keys.
 void make_part_small(MambaSpec& mamba, const Small& small) {
     const bool has_one_group = mamba.norm_groups == 1;
-    const Heads heads = few_heads(mamba.sizes.value_heads, mamba.sizes.key_heads, small.ulysses);
-    mamba.sizes.value_heads = heads.query_heads;
-    mamba.sizes.key_heads = heads.key_heads;
-    if (!has_one_group) mamba.norm_groups = heads.key_heads;
+    take_few_heads(mamba.sizes, small);
+    if (!has_one_group) mamba.norm_groups = mamba.sizes.key_heads;
 }
 
 // Its heads are the columns of the rows.
@@ -178,7 +178,7 @@ SmallModel make_small(const ModelSpec& spec, int64_t ulysses) {
         block.width = sizes.width;
         const auto shrink = [&](auto& part) { make_part_small(part, sizes); };
         for (auto& layer : block.mixers) std::visit(shrink, layer.part);
-        std::visit(shrink, block.last.part);
+        if (block.last) std::visit(shrink, block.last->part);
     }
     return small;
 }

@@ -96,9 +96,9 @@ std::string text(const attention::Mask& mask) {
 }
 
 void add(Fields& fields, const AttentionSpec& attention) {
-    const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, out, head_norm,
-                 norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated, has_sinks,
-                 scores] = attention;
+    const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, module, out,
+                 head_norm, norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated,
+                 has_sinks, scores] = attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
@@ -151,7 +151,7 @@ void add(Fields& fields, const ops::RouterForm& routing) {
 
 void add(Fields& fields, const ExpertsSpec& experts) {
     const auto& [count, per_token, intermediate, routing, routes_in_fp32, correction,
-                 correction_is_row, activation, tensors, clamped, router_has_bias, shared,
+                 correction_is_row, is_gated, activation, tensors, clamped, router_has_bias, shared,
                  shared_gate, router, names, gate, up, down, planned_experts] = experts;
     fields["num_experts"] = text(count);
     fields["num_experts_per_tok"] = text(per_token);
@@ -163,6 +163,7 @@ void add(Fields& fields, const ExpertsSpec& experts) {
         tensors == ExpertTensors::turned
             ? format_text("clamped swiglu {} {}", shortest(clamped.alpha), shortest(clamped.limit))
             : text(activation);
+    if (!is_gated) fields["moe_gate"] = text(is_gated);
     fields["router_bias"] = text(router_has_bias);
     if (shared) add(fields, "shared_expert_", *shared);
     fields["shared_expert"] = shared ? (shared_gate.empty() ? "plain" : "gated") : "none";
@@ -173,12 +174,13 @@ void add(Fields& fields, const DeltaNetSpec& net) {
 }
 
 void add(Fields& fields, const MambaSpec& mamba) {
-    const auto& [sizes, has_bias, has_out_bias, has_conv_bias, norm_groups, has_norm, multipliers] =
-        mamba;
+    const auto& [sizes, module, has_bias, has_out_bias, has_conv_bias, norm_groups, has_norm,
+                 multipliers, least_step] = mamba;
     fields["mamba"] = format_text("{}, bias {}, convolution's bias {}, {} norm groups", text(sizes),
                                   has_bias, has_conv_bias, norm_groups);
     if (has_out_bias != has_bias) fields["mamba_out_bias"] = text(has_out_bias);
     if (!has_norm) fields["mamba_norm"] = "none";
+    if (least_step > 0) fields["mamba_least_step"] = text(least_step);
     if (multipliers != MambaSpec().multipliers)
         fields["mamba_multipliers"] =
             text(std::vector<double>(multipliers.begin(), multipliers.end()));
@@ -211,7 +213,7 @@ Fields fields_of(const BlockSpec& block) {
     Fields fields;
     add(fields, "norm", norm);
     for (const auto& mixer : mixers) add(fields, mixer, "layer_type", "attention");
-    add(fields, last, "mlp_type", "mlp");
+    if (last) add(fields, *last, "mlp_type", "mlp");
     fields["residual_multiplier"] = text(residual_multiplier);
     return fields;
 }

@@ -55,7 +55,8 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
 
 // softplus is rounded to the type of a, as transformers does.
 DeltaGates step_gates(const at::Tensor& a, const DecayWeights& weights) {
-    const at::Tensor step = fp32(at::softplus(a + weights.bias.to(a.scalar_type())));
+    const at::Tensor step =
+        fp32(at::softplus(a + weights.bias.to(a.scalar_type())).clamp_min_(weights.least_step));
     return {(step * rates(weights)).neg_(), step};
 }
 
@@ -63,10 +64,12 @@ void step_gates_backward(const DeltaGates& gradients, const at::Tensor& a,
                          const DecayWeights& weights, const at::Tensor& da,
                          const DecayWeights& d_weights) {
     const at::Tensor x = with_bias(a, weights);
+    const at::Tensor step = at::softplus(x);
     const at::Tensor of_decay = (gradients.log_decay * rates(weights)).neg_();
     if (d_weights.log_rate.defined())
-        d_weights.log_rate.add_((of_decay * at::softplus(x)).sum({0}));
+        d_weights.log_rate.add_((of_decay * step.clamp_min(weights.least_step)).sum({0}));
     const at::Tensor dx = (gradients.beta + of_decay).mul_(at::sigmoid(x));
+    if (weights.least_step > 0) dx.mul_(step.ge(weights.least_step));
     if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}));
     da.copy_(dx);
 }

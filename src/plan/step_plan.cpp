@@ -306,7 +306,7 @@ StepPlan plan_step(const Question& question, int num_threads) {
 
 model::ModelSpec with_uneven_rows(model::ModelSpec spec, int64_t parts) {
     for (model::BlockSpec& block : spec.blocks)
-        if (auto* const experts = std::get_if<model::ExpertsSpec>(&block.feed_forward().part))
+        if (model::ExpertsSpec* const experts = block.experts())
             experts->planned_experts = std::max(experts->count / parts, experts->per_token);
     return spec;
 }

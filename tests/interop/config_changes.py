@@ -76,7 +76,7 @@ def windows_in_use(content):
     """What use_sliding_window turns on: [fields]."""
     if "sliding_window" not in content:
         return []
-    kinds = (["full_attention", "sliding_attention"] * len(content.get("layer_types") or [0] * 4))[:content["num_hidden_layers"]]
+    kinds = (["full_attention", "sliding_attention"] * len(content.get("layer_types") or [0] * 4))[:content.get("num_hidden_layers")]
     return [{"use_sliding_window": True, "sliding_window": 5, **more} for more in ({}, {"max_window_layers": 0}, {"max_window_layers": 1},
                                                                                   {"layer_types": kinds})]
 

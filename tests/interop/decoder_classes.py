@@ -62,6 +62,10 @@ def tiny_config(model_type, **other):
         given.update(layer_types=["conv", "full_attention", "conv", "conv"])
     if model_type == "falcon_h1":
         given.update(mamba_d_ssm=64)
+    if model_type == "nemotron_h":
+        given.update(layers_block_type=["linear_attention", "full_attention", "moe", "mlp"], ssm_state_size=8, mamba_num_heads=4, mamba_head_dim=16,
+                     n_groups=2, n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, moe_shared_expert_intermediate_size=24)
+        given.pop("num_hidden_layers", None)
     if model_type == "exaone_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type == "minimax_m2":

@@ -35,6 +35,7 @@ TRAINED = {"gemma3": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size
 VOCABULARY = 512  # of the traces
 # By model_type: how files name tensors that transformers' classes name otherwise.
 STORED_NAMES = {"gpt_neox": {"lm_head": "embed_out"},
+                "nemotron_h": {"model.": "backbone."},
                 "axk1": {"mlp.post_mlp_layernorm": "post_mlp_layernorm"},
                 "hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias",
                           "mlp.shared_experts.": "mlp.shared_mlp."}}

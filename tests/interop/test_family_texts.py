@@ -26,6 +26,7 @@ def families():
     for name in sorted(os.listdir(os.path.join(DATA, "families"))):
         with open(os.path.join(DATA, "families", name)) as file:
             config = json.load(file)["config"]
+        config.pop("time_step_min", None)  # not of the steps of single tokens in transformers, which makes its texts with these
         found.setdefault(config["model_type"], config)
     return found
 

@@ -282,15 +282,16 @@ BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {
 
 BOOST_AUTO_TEST_CASE(steps_and_the_norm_of_gated_rows_are_those_of_autograd) {
     at::manual_seed(14);
-    for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [type, least] :
+         {std::pair(at::kFloat, 0.0), {at::kFloat, 0.7}, {at::kBFloat16, 0.0}}) {
         const double tolerance = test::tolerance(type);
-        const auto random = [&](at::IntArrayRef sizes) { return at::randn(sizes, type); };
+        const auto random = [type = type](at::IntArrayRef sizes) { return at::randn(sizes, type); };
         const at::Tensor a = random({50, 3});
-        const ops::DecayWeights weights{random({3}), random({3})};
+        const ops::DecayWeights weights{random({3}), random({3}), least};
         const at::Tensor wide_a = test::leaf(a);
         const at::Tensor rate = test::leaf(weights.log_rate);
         const at::Tensor bias = test::leaf(weights.bias);
-        const at::Tensor step = at::softplus(wide_a + bias);
+        const at::Tensor step = at::softplus(wide_a + bias).clamp_min(least);
         const ops::DeltaGates d{at::randn({50, 3}), at::randn({50, 3})};
         ((-rate.exp() * step * d.log_decay).sum() + (step * d.beta).sum()).backward();
         const ops::DeltaGates gates = ops::step_gates(a, weights);

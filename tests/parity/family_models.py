@@ -62,6 +62,8 @@ def shapes_in_memory(golden):
             shapes[name.replace(".block_sparse_moe.", ".mlp.")] = shape
         elif layer.split(".")[0] in ("down_proj", "w2"):
             shapes[block + ".experts.down_proj"] = [int(expert) + 1, *shape]
+        elif f"{block}.experts.{expert}.gate_proj.weight" not in golden["tensors"] and layer == "up_proj.weight":  # Nemotron-H
+            shapes[block + ".experts.up_proj"] = [int(expert) + 1, *shape]
         else:
             shapes[block + ".experts.gate_up_proj"] = [int(expert) + 1, 2 * shape[0], shape[1]]
     return shapes

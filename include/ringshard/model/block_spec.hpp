@@ -52,6 +52,7 @@ struct AttentionSpec {
     std::string qkv = "self_attn.qkv_proj";
     bool has_bias = false;  // of the query, key and value projections
     bool has_out_bias = false;
+    std::string module = "self_attn";  // of q_proj, k_proj and v_proj, where these are not one
     std::string out = "self_attn.o_proj";
     HeadNormKind head_norm = HeadNormKind::none;
     bool norms_rotated_heads = false;  // heads are normed after they have rotated, not before
@@ -101,17 +102,19 @@ struct DeltaNetSpec {
 };
 
 // The state space of Mamba2, between two projections: the additive rule, whose keys and queries are
-// B and C. Tensors are those of "mamba".
+// B and C.
 struct MambaSpec {
     static constexpr const char* kind = "mamba";
     attention::DeltaSizes sizes{};
-    bool has_bias = false;  // of the projection of the input
+    std::string module = "mamba";  // of its tensors
+    bool has_bias = false;         // of the projection of the input
     bool has_out_bias = false;
     bool has_conv_bias = false;
     int64_t norm_groups = 1;  // of columns, which the norm behind the state takes by themselves
     bool has_norm = true;     // else the gates alone multiply what the state holds
     // Of gates, values, keys, queries and lengths of steps, as they were projected.
     std::array<double, 5> multipliers{1, 1, 1, 1, 1};
+    double least_step = 0;  // steps are not shorter
 };
 
 // A gated short convolution, between two projections: tensors of "conv". Of a state it has the rows
@@ -152,7 +155,7 @@ struct ClampedSwiglu {
 
 // A router and experts in the place of an MLP: each token goes through the experts to which the
 // router gives the largest probabilities, and gets the sum of their results, weighted by these. An
-// expert is an MLP with a gate.
+// expert is an MLP, as a rule with a gate.
 struct ExpertsSpec {
     static constexpr const char* kind = "experts";
     int64_t count = 0;
@@ -164,6 +167,7 @@ struct ExpertsSpec {
     // probabilities before a token chooses; empty: none. Files may have it as one row.
     std::string correction{};
     bool correction_is_row = false;
+    bool is_gated = true;
     ops::Activation activation = ops::Activation::silu;
     ExpertTensors tensors = ExpertTensors::single;
     ClampedSwiglu clamped{};  // in place of the activation, of turned tensors
@@ -179,6 +183,8 @@ struct ExpertsSpec {
     int64_t planned_experts = 0;
 
     bool has_bias() const { return tensors == ExpertTensors::turned; }
+    // Columns of gate and up of one expert.
+    int64_t inner_width() const { return (is_gated ? 2 : 1) * intermediate; }
 };
 
 // A low-rank adapter of a linear layer W: y += scaling x B A dropout(x), A [rank, in],
@@ -215,13 +221,14 @@ struct LayerSpec {
     double factor = 1;  // beside that of all layers of the block
 };
 
+// Mixers and a feed-forward behind them; there may be one of the two kinds alone.
 struct BlockSpec {
     int64_t width = 0;  // hidden_size
     NormForm norm{};    // of all norms of the block
     std::vector<LayerSpec<MixerSpec>> mixers{
         {.part = AttentionSpec{}, .norms = {.before = "input_layernorm", .behind = {}}}};
-    LayerSpec<FeedForwardSpec> last{.part = MlpSpec{},
-                                    .norms = {.before = "post_attention_layernorm", .behind = {}}};
+    std::optional<LayerSpec<FeedForwardSpec>> last{LayerSpec<FeedForwardSpec>{
+        .part = MlpSpec{}, .norms = {.before = "post_attention_layernorm", .behind = {}}}};
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
     std::vector<JointAdapter> joint{};              // in their place; the same names in all blocks
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
@@ -233,12 +240,16 @@ struct BlockSpec {
     const LayerSpec<MixerSpec>& mixer() const { return mixers.front(); }
     AttentionSpec& attention() { return std::get<AttentionSpec>(mixer().part); }
     const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer().part); }
-    LayerSpec<FeedForwardSpec>& feed_forward() { return last; }
-    const LayerSpec<FeedForwardSpec>& feed_forward() const { return last; }
-    MlpSpec& mlp() { return std::get<MlpSpec>(last.part); }
-    const MlpSpec& mlp() const { return std::get<MlpSpec>(last.part); }
+    LayerSpec<FeedForwardSpec>& feed_forward() { return last.value(); }
+    const LayerSpec<FeedForwardSpec>& feed_forward() const { return last.value(); }
+    MlpSpec& mlp() { return std::get<MlpSpec>(feed_forward().part); }
+    const MlpSpec& mlp() const { return std::get<MlpSpec>(feed_forward().part); }
 
-    const ExpertsSpec* experts() const { return std::get_if<ExpertsSpec>(&last.part); }
+    // Returns nullptr if it has none.
+    const ExpertsSpec* experts() const {
+        return last ? std::get_if<ExpertsSpec>(&last->part) : nullptr;
+    }
+    ExpertsSpec* experts() { return last ? std::get_if<ExpertsSpec>(&last->part) : nullptr; }
 };
 
 // Returns the sizes of the state of a mixer; nullptr if it has none.

@@ -10,8 +10,9 @@ struct DeltaGates {
     at::Tensor beta;       // [t, h]: sigmoid(b)
 };
 struct DecayWeights {
-    at::Tensor log_rate;  // [h], A_log
-    at::Tensor bias;      // [h], dt_bias
+    at::Tensor log_rate;    // [h], A_log
+    at::Tensor bias;        // [h], dt_bias
+    double least_step = 0;  // of the additive rule
 };
 // a, b [t, h]: fp32 or bf16.
 DeltaGates delta_gates(const at::Tensor& a, const at::Tensor& b, const DecayWeights& weights);
@@ -20,8 +21,8 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
                           const DecayWeights& weights, const at::Tensor& da, const at::Tensor& db,
                           const DecayWeights& d_weights);
 
-// The gates of the additive rule: beta = softplus(a + bias), the length of a step, and
-// log_decay = -e^log_rate beta.
+// The gates of the additive rule: beta = softplus(a + bias), the length of a step, at least
+// least_step, and log_decay = -e^log_rate beta.
 DeltaGates step_gates(const at::Tensor& a, const DecayWeights& weights);
 void step_gates_backward(const DeltaGates& gradients, const at::Tensor& a,
                          const DecayWeights& weights, const at::Tensor& da,

@@ -18,9 +18,9 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
     const auto& [query_heads, key_heads, head_dim] = attention.heads;
     const int64_t keys = key_heads * head_dim;
     const int64_t queries = query_heads * head_dim * (attention.is_gated ? 2 : 1);
-    ProjectionSpec spec{.layers = {{"self_attn.q_proj", queries},
-                                   {"self_attn.k_proj", keys},
-                                   {"self_attn.v_proj", keys}},
+    ProjectionSpec spec{.layers = {{attention.module + ".q_proj", queries},
+                                   {attention.module + ".k_proj", keys},
+                                   {attention.module + ".v_proj", keys}},
                         .in = block.width,
                         .has_bias = attention.has_bias,
                         .has_biases_apart = block.has_biases_apart,

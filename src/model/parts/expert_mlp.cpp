@@ -35,6 +35,11 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     return group;
 }
 
+std::vector<std::string> inner_layers(const ExpertsSpec& spec) {
+    if (!spec.is_gated) return {spec.up};
+    return {spec.gate, spec.up};
+}
+
 // Returns nothing if the matrix of the experts has no adapter.
 std::optional<ExpertAdapter> adapter_of(shard::UnitLayout& unit, const BlockSpec& block,
                                         const char* parameter, const std::vector<int64_t>& shape) {
@@ -87,13 +92,13 @@ ExpertAdapter::Rows adapted(const ExpertMlp::Rows& rows) {
 ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const ExpertsSpec& spec)
     : spec_(spec),
       width_(block.width),
-      gate_up_{unit.add(tensors_of(spec_, {spec_.gate, spec_.up}, {spec_.intermediate, width_})),
-               2 * spec_.intermediate, width_},
+      gate_up_{unit.add(tensors_of(spec_, inner_layers(spec_), {spec_.intermediate, width_})),
+               spec_.inner_width(), width_},
       down_{unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate})), width_,
             spec_.intermediate},
-      gate_up_bias_(bias_of(unit, spec_, spec_.up, 2 * spec_.intermediate)),
+      gate_up_bias_(bias_of(unit, spec_, spec_.up, spec_.inner_width())),
       down_bias_(bias_of(unit, spec_, spec_.down, width_)),
-      gate_up_adapter_(adapter_of(unit, block, experts_gate_up, {2 * spec_.intermediate, width_})),
+      gate_up_adapter_(adapter_of(unit, block, experts_gate_up, {spec_.inner_width(), width_})),
       down_adapter_(adapter_of(unit, block, experts_down, {width_, spec_.intermediate})) {}
 
 at::Tensor ExpertMlp::weights_of(const shard::UnitTensors& weights, const Matrices& matrices,
@@ -160,7 +165,7 @@ void ExpertMlp::add_gradient(const Rows& rows, const shard::UnitTensors& gradien
 at::Tensor ExpertMlp::activated(const at::Tensor& gate_up) const {
     if (spec_.tensors == ExpertTensors::turned)
         return ops::clamped_swiglu(gate_up, {spec_.clamped.alpha, spec_.clamped.limit});
-    return ops::activate(spec_.activation, true, gate_up);
+    return ops::activate(spec_.activation, spec_.is_gated, gate_up);
 }
 
 void ExpertMlp::activated_backward(const at::Tensor& d_product, const at::Tensor& gate_up) const {
@@ -168,7 +173,7 @@ void ExpertMlp::activated_backward(const at::Tensor& d_product, const at::Tensor
         ops::clamped_swiglu_backward(d_product, gate_up,
                                      {spec_.clamped.alpha, spec_.clamped.limit});
     else
-        ops::activate_backward(spec_.activation, true, d_product, gate_up);
+        ops::activate_backward(spec_.activation, spec_.is_gated, d_product, gate_up);
 }
 
 at::Tensor ExpertMlp::inner(const Rows& rows, const at::Tensor& x) const {

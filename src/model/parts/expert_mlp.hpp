@@ -9,9 +9,10 @@
 
 namespace ringshard::model {
 
-// Experts on rows that are here, expert by expert: down(activation(gate) * up) times the factor of
-// the row. The weights hold the matrices of those experts that have the rows. Matrices in four bits
-// become numbers of the compute type a few experts at a time.
+// Experts on rows that are here, expert by expert: down(activation(gate) * up), or
+// down(activation(up)), times the factor of the row. The weights hold the matrices of those experts
+// that have the rows. Matrices in four bits become numbers of the compute type a few experts at a
+// time.
 class ExpertMlp {
 public:
     ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const ExpertsSpec& spec);
@@ -22,7 +23,7 @@ public:
         const std::vector<int64_t>& counts;  // of each of some experts
         int64_t first = 0;                   // of these experts
     };
-    // Returns gate and up [m, 2i] of the rows x [m, w].
+    // Returns gate and up [m, 2i], without a gate [m, i], of the rows x [m, w].
     at::Tensor inner(const Rows& rows, const at::Tensor& x) const;
     // Returns [m, w]. factors [m, 1].
     at::Tensor output(const Rows& rows, const at::Tensor& gate_up, const at::Tensor& factors) const;

@@ -338,8 +338,9 @@ void Experts::add_costs(StageCosts& costs, const MadeAgain& again) const {
     costs.products[of_router].projection = nullptr;  // it is not counted among those in FP8
     experts_.add_products(again, costs.products);
     const auto inner = static_cast<double>(spec_.per_token * spec_.intermediate);
-    costs.add_rows("SwiGLU, forward", (again.outer ? 2 : 1) * 3 * inner, {"::SwiGluForward"});
-    costs.add_rows("SwiGLU, backward", 6 * inner, {"::SwiGluBackward"});
+    const double rows = (spec_.is_gated ? 3 : 2) * inner;
+    costs.add_rows("SwiGLU, forward", (again.outer ? 2 : 1) * rows, {"::SwiGluForward"});
+    costs.add_rows("SwiGLU, backward", 2 * rows, {"::SwiGluBackward"});
     costs.rows_of_host += passes_of_host * inner;
     if (shared_) shared_->add_costs(costs, again, "shared.");
     if (shared_gate_) shared_gate_->add_products("shared.gate", again.inner, costs.products);

@@ -112,7 +112,7 @@ void Experts::add_slice(const Pass& pass, const UnitTensors& of_slice, const Sli
     at::Tensor& all = pass.saved[gate_up_];
     const bool is_kept = gate_up_.is_kept(pass.context.policy);
     if (is_kept && slice.number == 0)
-        all = at::empty({tokens.rows.tokens.size(0), 2 * spec_.intermediate}, tokens.x.options());
+        all = at::empty({tokens.rows.tokens.size(0), spec_.inner_width()}, tokens.x.options());
     const SliceRows here = rows_of(tokens.rows, slice);
     if (here.count == 0) return;
     const ExpertMlp::Rows rows{pass.context.projections, of_slice, here.counts, here.first_expert};

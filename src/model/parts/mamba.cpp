@@ -12,9 +12,9 @@ using shard::InitialValues;
 
 namespace {
 
-ProjectionSpec projection(const BlockSpec& block, const char* name, int64_t in, int64_t out,
+ProjectionSpec projection(const BlockSpec& block, std::string name, int64_t in, int64_t out,
                           bool has_bias) {
-    return {.layers = {{name, out}},
+    return {.layers = {{std::move(name), out}},
             .in = in,
             .has_bias = has_bias,
             .adapters = block.adapters,
@@ -22,22 +22,23 @@ ProjectionSpec projection(const BlockSpec& block, const char* name, int64_t in, 
 }
 
 // A vector of the value heads that decays as matrices do, as transformers has it.
-shard::ParameterGroup of_heads(const char* name, const DeltaSizes& sizes, InitialValues initial) {
-    return {.tensors = {{name, {sizes.value_heads}}},
+shard::ParameterGroup of_heads(std::string name, const DeltaSizes& sizes, InitialValues initial) {
+    return {.tensors = {{std::move(name), {sizes.value_heads}}},
             .initial = initial,
             .update = shard::UpdateKind::decaying};
 }
 
 std::optional<shard::ParameterId> conv_bias_of(shard::UnitLayout& unit, const MambaSpec& mamba) {
     if (!mamba.has_conv_bias) return std::nullopt;
-    return unit.add({.tensors = {{"mamba.conv1d.bias", {mamba.sizes.convolved()}}},
+    return unit.add({.tensors = {{mamba.module + ".conv1d.bias", {mamba.sizes.convolved()}}},
                      .initial = InitialValues::zeros,
                      .update = shard::UpdateKind::at_own_rate});
 }
 
 std::optional<shard::ParameterId> norm_of(shard::UnitLayout& unit, const MambaSpec& mamba) {
     if (!mamba.has_norm) return std::nullopt;
-    return unit.add({{{"mamba.norm.weight", {mamba.sizes.values()}}}, InitialValues::ones});
+    return unit.add(
+        {{{mamba.module + ".norm.weight", {mamba.sizes.values()}}}, InitialValues::ones});
 }
 
 at::Tensor gates(const at::Tensor& rows, const DeltaSizes& sizes) {
@@ -55,21 +56,24 @@ Mamba::Mamba(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block
       epsilon_(block.norm.epsilon),
       norm_groups_(spec.norm_groups),
       multipliers_(spec.multipliers),
-      in_(unit, projection(block, "mamba.in_proj", block.width,
+      least_step_(spec.least_step),
+      in_(unit, projection(block, spec.module + ".in_proj", block.width,
                            spec.sizes.values() + spec.sizes.columns(), spec.has_bias)),
-      conv_(unit.add(
-          {{{"mamba.conv1d.weight", {spec.sizes.convolved(), 1, attention::rows_before + 1}}}})),
+      conv_(unit.add({{{spec.module + ".conv1d.weight",
+                        {spec.sizes.convolved(), 1, attention::rows_before + 1}}}})),
       conv_bias_(conv_bias_of(unit, spec)),
-      bias_(unit.add({{{"mamba.dt_bias", {spec.sizes.value_heads}}}, InitialValues::ones})),
-      log_rate_(unit.add(of_heads("mamba.A_log", spec.sizes, InitialValues::log_of_places))),
+      bias_(
+          unit.add({{{spec.module + ".dt_bias", {spec.sizes.value_heads}}}, InitialValues::ones})),
+      log_rate_(
+          unit.add(of_heads(spec.module + ".A_log", spec.sizes, InitialValues::log_of_places))),
       norm_(norm_of(unit, spec)),
-      skip_(unit.add(of_heads("mamba.D", spec.sizes, InitialValues::ones))),
-      out_(unit, projection(block, "mamba.out_proj", spec.sizes.values(), block.width,
+      skip_(unit.add(of_heads(spec.module + ".D", spec.sizes, InitialValues::ones))),
+      out_(unit, projection(block, spec.module + ".out_proj", spec.sizes.values(), block.width,
                             spec.has_out_bias)) {}
 
 attention::DeltaWeights Mamba::weights_of(const shard::UnitTensors& weights) const {
     return {weights[conv_],
-            {weights[log_rate_], weights[bias_]},
+            {weights[log_rate_], weights[bias_], least_step_},
             conv_bias_ ? weights[*conv_bias_] : at::Tensor(),
             weights[skip_]};
 }

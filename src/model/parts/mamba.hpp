@@ -39,6 +39,7 @@ private:
     double epsilon_;
     int64_t norm_groups_;
     std::array<double, 5> multipliers_;
+    double least_step_;
     Projection in_;
     shard::ParameterId conv_;
     std::optional<shard::ParameterId> conv_bias_;

@@ -13,11 +13,21 @@ std::string ending_of(const Norm::Spec& spec) {
     return spec.adapter.empty() ? std::string() : "." + spec.adapter;
 }
 
+// transformers knows norms by their names, and factors of others decay.
+std::optional<shard::UpdateKind> update_of(const Norm::Spec& spec) {
+    const std::string name = spec.name.substr(spec.name.rfind('.') + 1);
+    const bool is_known = spec.form.is_centred || name == "norm" || name.ends_with("_norm") ||
+                          name.find("layernorm") != std::string::npos;
+    if (is_known) return std::nullopt;
+    return shard::UpdateKind::decaying;
+}
+
 shard::ParameterGroup weight_group(const Norm::Spec& spec) {
     using shard::InitialValues;
     return {.tensors = {{format_text("{}{}.weight", spec.name, ending_of(spec)), {spec.width}}},
             .initial = spec.form.adds_one ? InitialValues::zeros : InitialValues::ones,
             .is_made_by_run = !spec.adapter.empty(),
+            .update = update_of(spec),
             .variant = spec.number};
 }
 

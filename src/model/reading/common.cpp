@@ -28,7 +28,9 @@ Sizes read_sizes(ConfigReader& config, const Defaults& defaults, ModelSpec& spec
     spec.stored_vocabulary = spec.vocabulary;
     spec.width = config.whole_number("hidden_size", widest);
     sizes.intermediate = config.whole_number(defaults.intermediate_name, widest);
-    sizes.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
+    sizes.num_blocks = defaults.num_blocks > 0
+                           ? defaults.num_blocks
+                           : config.whole_number("num_hidden_layers", most_blocks);
     attention::HeadCounts& heads = sizes.heads;
     heads.query_heads = config.whole_number("num_attention_heads", widest);
     const bool leaves_out = !config.content().contains("num_key_value_heads");

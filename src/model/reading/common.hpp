@@ -16,6 +16,7 @@ constexpr int64_t most_blocks = 4096;
 // Defaults of transformers for fields that config.json leaves out, and the names of fields that
 // families name differently. 0: they follow from other fields.
 struct Defaults {
+    int64_t num_blocks = 0;  // not 0: in place of num_hidden_layers
     int64_t head_dim = 0;
     int64_t key_heads = 0;
     NormForm norm{.epsilon = 1e-6};
@@ -90,6 +91,9 @@ struct GroupedDefaults {
 };
 ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
                                  const GroupedDefaults& defaults);
+// The same of experts without gates, beside an MLP without one. module: of the names of tensors.
+ExpertsSpec read_bare_experts(ConfigReader& config, ModelSpec& spec, const MlpSpec& mlp,
+                              const std::string& module);
 // Returns the number of first blocks with an MLP in place of experts.
 int64_t read_first_dense(ConfigReader& config, int64_t usual,
                          const char* name = "first_k_dense_replace");
@@ -118,10 +122,16 @@ std::vector<bool> read_state_layers(ConfigReader& config, const char* field, siz
                                     const std::string& state = "linear_attention");
 // The same by a list of the blocks that attend.
 std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, size_t num_blocks);
+// Returns a letter for the layer of each block, where a block is one layer: M for Mamba2, * for
+// attention, - for an MLP and E for experts, as hybrid_override_pattern has them; layers_block_type
+// has their names.
+std::string read_layer_letters(ConfigReader& config);
 // Reads the sizes and biases of Mamba layers. columns: of values, where the family has mamba_d_ssm
 // and it is left out; mamba_expand says so without it.
 MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec,
                      std::optional<int64_t> columns = {});
+// The same in the terms of heads: mamba_num_heads, mamba_head_dim, n_groups, ssm_state_size.
+MambaSpec read_mamba_by_head(ConfigReader& config);
 // As read_layer_types(), where by default every sliding_window_pattern-th block, or `usual`-th,
 // sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);

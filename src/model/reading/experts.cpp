@@ -133,6 +133,23 @@ ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
     return experts;
 }
 
+ExpertsSpec read_bare_experts(ConfigReader& config, ModelSpec& spec, const MlpSpec& mlp,
+                              const std::string& module) {
+    ExpertsSpec experts = read_grouped_experts(config, spec, {.count = 8, .per_token = 2});
+    if (config.has("moe_latent_size"))
+        config.complain("moe_latent_size: experts behind a latent are not served; must be null");
+    experts.is_gated = false;
+    experts.router = module + ".gate";
+    experts.correction = module + ".gate.e_score_correction_bias";
+    experts.experts = module + ".experts";
+    experts.shared = mlp;
+    experts.shared->intermediate =
+        config.whole_number_or("moe_shared_expert_intermediate_size", widest, 7688);
+    experts.shared->up = module + ".shared_experts.up_proj";
+    experts.shared->down = module + ".shared_experts.down_proj";
+    return experts;
+}
+
 int64_t read_first_dense(ConfigReader& config, int64_t usual, const char* name) {
     const bool is_none = config.has(name) && config.part(name) == 0;
     if (is_none || (usual == 0 && !config.has(name))) return 0;

@@ -56,4 +56,32 @@ MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec, std::optional<
             .norm_groups = groups};
 }
 
+MambaSpec read_mamba_by_head(ConfigReader& config) {
+    // Old files have other names for some fields.
+    const auto name = [&](const char* old, const char* now) { return config.has(old) ? old : now; };
+    const char* const of_groups = name("mamba_n_groups", "n_groups");
+    const char* const of_taps = name("mamba_d_conv", "conv_kernel");
+    const int64_t heads = config.whole_number_or("mamba_num_heads", widest, 128);
+    const int64_t head_dim = config.whole_number_or("mamba_head_dim", widest / heads, 64);
+    const int64_t groups = config.whole_number_or(of_groups, widest, 8);
+    const int64_t state = config.whole_number_or("ssm_state_size", widest / groups, 128);
+    if (heads % groups != 0)
+        config.complain(format_text("mamba_num_heads = {}: must be a multiple of {} = {}", heads,
+                                    of_groups, groups));
+    if (const int64_t taps = config.whole_number_or(of_taps, widest, 4);
+        taps != attention::rows_before + 1)
+        config.complain(
+            format_text("{} = {}: must be {}", of_taps, taps, attention::rows_before + 1));
+    if (const std::string act = config.word("mamba_hidden_act", "silu"); act != "silu")
+        config.complain(format_text("mamba_hidden_act = {}: must be \"silu\"", act));
+    check_step_limits(config);
+    const bool has_bias = config.boolean("use_bias", false);
+    return {.sizes = {groups, heads, state, head_dim, ops::StateRule::additive},
+            .has_bias = has_bias,
+            .has_out_bias = has_bias,
+            .has_conv_bias = config.boolean(name("mamba_conv_bias", "use_conv_bias"), true),
+            .norm_groups = groups,
+            .least_step = config.number_above_0(name("mamba_dt_min", "time_step_min"), 0.001)};
+}
+
 }  // namespace ringshard::model

@@ -64,6 +64,43 @@ std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, 
     return have_state;
 }
 
+namespace {
+
+char letter_of(ConfigReader& config, const char* field, const json& name) {
+    if (name == "linear_attention" || name == "mamba") return 'M';
+    if (name == "full_attention" || name == "attention") return '*';
+    if (name == "mlp") return '-';
+    if (name != "moe")
+        config.complain(
+            format_text("{}: {}: must be \"linear_attention\" (Mamba2), "
+                        "\"full_attention\", \"mlp\" or \"moe\"",
+                        field, shown(name.dump())));
+    return 'E';
+}
+
+}  // namespace
+
+std::string read_layer_letters(ConfigReader& config) {
+    const char* const field = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
+    std::string letters = config.word("hybrid_override_pattern", "ME*-");
+    if (const json names = config.part(field); names.is_array() && !names.empty()) {
+        letters.clear();
+        for (const json& name : names) letters.push_back(letter_of(config, field, name));
+    }
+    const size_t unknown = letters.find_first_not_of("M*-E");
+    if (letters.empty() || unknown != std::string::npos)
+        config.complain(format_text(
+            "hybrid_override_pattern = \"{}\": must have a letter for each layer: M (Mamba2), * "
+            "(attention), - (MLP) or E (experts){}",
+            shown(letters),
+            letters.empty() ? "" : format_text("; {} is none of these", letters[unknown])));
+    if (const json number = config.part("num_hidden_layers");
+        !number.is_null() && number != letters.size())
+        config.complain(format_text("num_hidden_layers = {}: must be the number of layers, {}",
+                                    shown(number.dump()), letters.size()));
+    return letters.empty() ? "*" : letters;
+}
+
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual) {
     // Releases of EXAONE 4 have a word here, beside layer_types.
     const auto every = config.has("layer_types")

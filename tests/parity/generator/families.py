@@ -18,7 +18,7 @@ from family_configs import CONFIGS
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
-LENGTHS_OF = {name: [37, 22] for name in ("axk1", "hy_v3", "minicpm3", "minimax_m2")}  # small files
+LENGTHS_OF = {name: [37, 22] for name in ("axk1", "hy_v3", "minicpm3", "minimax_m2", "nemotron_h")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
@@ -40,6 +40,7 @@ def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
     if "norm" in name and name.endswith("weight"):
         module = name[:-7].replace(".post_mlp", ".mlp.post_mlp") if model.config.model_type == "axk1" else name[:-7]
+        module = module.replace("backbone.", "model.")
         adds_one = type(model.get_submodule(module)).__name__ in (
             "GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm",
             "Qwen3_5MoeRMSNorm")
@@ -91,6 +92,7 @@ def stored(model, of):
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
         name = name.replace("mlp.gate.moe_statics.", "mlp.moe_statics.")  # Ernie's files
+        name = name.replace("model.", "backbone.") if model.config.model_type == "nemotron_h" else name
         if model.config.model_type == "hy_v3":
             for ours, file in HY_V3.items():
                 name = name.replace(ours, file)
@@ -105,9 +107,10 @@ def stored(model, of):
             for expert, matrix in enumerate(tensor):
                 for layer, part in zip((gate, up), matrix.chunk(2)):
                     yield name.replace("gate_up_proj", f"{expert}.{layer}.weight"), part
-        elif name.endswith("experts.down_proj"):
+        elif name.endswith(("experts.down_proj", "experts.up_proj")):
+            layer = down if name.endswith("down_proj") else up
             for expert, matrix in enumerate(tensor):
-                yield name.replace("down_proj", f"{expert}.{down}.weight"), matrix
+                yield f"{name.rpartition('.')[0]}.{expert}.{layer}.weight", matrix
         else:
             yield name, tensor
 
@@ -151,7 +154,7 @@ def run(model, tokens, lengths):
 def sketch(name, gradient):
     g = gradient.double().flatten()
     signs = torch.from_numpy(2 * numbers("sketch of " + name, g.numel()) - 1)
-    return [g.norm().item(), g.sum().item(), (g * signs).sum().item()]
+    return [float(f"{x:.8g}") for x in (g.norm().item(), g.sum().item(), (g * signs).sum().item())]
 
 
 def rows(logits):

@@ -130,6 +130,11 @@ CONFIGS = {
                                       **{**MAMBA, "mamba_n_groups": 1}),
     "bamba": sizes(model_type="bamba", num_hidden_layers=3, attn_layer_indices=[1], rope_parameters=rope(partial_rotary_factor=0.5),
                    mamba_proj_bias=True, attention_bias=True, mlp_bias=True, **MAMBA),
+    "nemotron_h": {key: value for key, value in sizes(
+        model_type="nemotron_h", head_dim=8, layers_block_type=["linear_attention", "moe", "full_attention", "mlp"], ssm_state_size=8,
+        mamba_num_heads=4, mamba_head_dim=12, n_groups=2, time_step_min=0.6, n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
+        moe_intermediate_size=16, moe_shared_expert_intermediate_size=24, routed_scaling_factor=1.7, mlp_bias=True,
+        use_bias=True).items() if key != "num_hidden_layers"},
     "glm4_moe": sizes(model_type="glm4_moe", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5), num_hidden_layers=3,
                       n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=2, n_group=4, topk_group=2,
                       routed_scaling_factor=1.7, use_qk_norm=True, attention_bias=True),

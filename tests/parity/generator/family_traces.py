@@ -23,6 +23,7 @@ from family_configs import CONFIGS
 
 FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}, "gemma3": {"packing": True}, "cohere2": {"packing": True},
             "qwen3_5": {}, "bamba": {}, "lfm2": {}, "falcon_h1": {}, "deepseek_v3": {"packing": True, "max_steps": 6},
+            "nemotron_h": {"max_steps": 6},
             "apertus": {}, "gpt_oss": {},
             "qwen3_moe": {"packing": True, "max_steps": 10}, "olmoe": {},
             "glm4_moe": {"max_steps": 6}, "ernie4_5_moe": {"max_steps": 6}}  # later a token is as near to two experts as rounding
@@ -85,7 +86,9 @@ def make(family, data, extra, adapter=None, fields=None, embeddings=1):
     tensors = fill(model)
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(embeddings)
-    tensors["model.embed_tokens.weight"]["spread"] *= embeddings
+    for name in ("model.embed_tokens.weight", "backbone.embeddings.weight"):
+        if name in tensors:
+            tensors[name]["spread"] *= embeddings
     folder = pathlib.Path(tempfile.mkdtemp(prefix="family-trace-"))
     model.save_pretrained(folder)
     for name in TOKENIZER:
