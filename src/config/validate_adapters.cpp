@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "ringshard/base/text.hpp"
 #include "ringshard/config/adapter_init.hpp"
 #include "rule_report.hpp"
 
@@ -16,8 +17,8 @@ void check_taken_from_weights(RuleReport& report) {
         report.complain(
             {"init_lora_weights", "use_dora"},
             where + "are written as plain ones, which have no magnitudes; leave one out");
-    if (config.quantization.load_in_4bit)
-        report.complain({"init_lora_weights", "load_in_4bit"},
+    if (config.quantization.is_on())
+        report.complain({"init_lora_weights", config.quantization.setting()},
                         where + "leave others, which are not quantised; leave one of the two out");
 }
 
@@ -67,13 +68,17 @@ void check_quantization(RuleReport& report) {
                     {name, "load_in_4bit"},
                     "has a meaning in four bits only: give load_in_4bit true, or leave it "
                     "out");
-    } else if (!config.adapter.use_peft && config.adapter.adapter_name_or_path.empty() &&
-               config.adapter.adapters.empty()) {
-        report.complain(
-            {"load_in_4bit", "use_peft"},
-            "weights in four bits are frozen, and adapters are trained beside them: give "
-            "use_peft true, or leave load_in_4bit out");
     }
+    if (quantization.load_in_4bit && quantization.load_in_8bit)
+        report.complain({"load_in_8bit", "load_in_4bit"},
+                        "the frozen model is held in one of the two; leave the other out");
+    const bool has_adapters = config.adapter.use_peft || !config.adapter.adapters.empty() ||
+                              !config.adapter.adapter_name_or_path.empty();
+    if (quantization.is_on() && !has_adapters)
+        report.complain({quantization.setting(), "use_peft"},
+                        format_text("quantised weights are frozen, and adapters are trained beside "
+                                    "them: give use_peft true, or leave {} out",
+                                    quantization.setting()));
 }
 
 bool is_rank(double number) { return number >= 1 && number <= 1e9 && number == std::floor(number); }

@@ -19,17 +19,16 @@ using Tensors = std::map<std::string, at::Tensor>;
 // Names of magnitudes, by that of their weight: one of each adapter.
 using Names = std::map<std::string, std::vector<std::string>>;
 
-// The numbers of the compute type that a gathered unit has, or stands for in four bits.
+// The numbers of the compute type that a gathered unit has, or stands for.
 at::Tensor matrix_of(const shard::FlatUnit& unit, const at::Tensor& flat, size_t number,
                      at::ScalarType compute_type) {
     const shard::PlacedTensor& tensor = unit.tensors()[number];
-    if (unit.nf4() == nullptr)
+    if (unit.codes() == nullptr)
         return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
     const std::vector<shard::TensorPiece> matrices = unit.pieces({0, unit.section_size()});
     const auto place = std::ranges::find(matrices, &tensor, &shard::TensorPiece::tensor);
     const at::Tensor matrix = at::empty(tensor.spec.shape, flat.options().dtype(compute_type));
-    ops::dequantize_nf4(matrix,
-                        unit.nf4()->matrix(flat, static_cast<size_t>(place - matrices.begin())));
+    unit.codes()->dequantize(matrix, flat, static_cast<size_t>(place - matrices.begin()));
     return matrix;
 }
 

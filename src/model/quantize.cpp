@@ -11,6 +11,7 @@
 namespace ringshard::model {
 
 std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form) {
+    const char* const setting = form == shard::Codec::int8 ? "load_in_8bit" : "load_in_4bit";
     const ModelParts parts(spec);
     for (size_t block = 0; block < parts.blocks.size(); ++block)
         for (const shard::ParameterGroup& group : parts.modules[ModuleIndex::block(block)].groups())
@@ -18,9 +19,9 @@ std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form) {
                 return Failure{
                     ExitCode::settings,
                     format_text(
-                        "lora_modules_to_save: {} lies in four bits (load_in_4bit) and cannot be "
-                        "trained whole; name it in lora_target_modules, or leave load_in_4bit out",
-                        group.tensors.front().name)};
+                        "lora_modules_to_save: {} is quantised ({}) and cannot be trained whole; "
+                        "name it in lora_target_modules, or leave {} out",
+                        group.tensors.front().name, setting, setting)};
     spec.frozen_form = form;
     return std::nullopt;
 }
@@ -52,7 +53,7 @@ void copy_matrices(const shard::FlatUnit& unit, const at::Tensor& flat, const Pl
     for (size_t number = 0; number < matrices.size(); ++number) {
         const at::Tensor numbers =
             at::empty({matrices[number].size}, flat.options().dtype(at::kFloat));
-        ops::dequantize_nf4(numbers, unit.nf4()->matrix(flat, number));
+        unit.codes()->dequantize(numbers, flat, number);
         copy_into(places, matrices[number], numbers);
     }
 }
@@ -84,7 +85,7 @@ void change_frozen(const shard::Zero& zero, size_t module, Work work) {
 void copy_dequantized(shard::Zero& quantized, const shard::Zero& dense) {
     for (size_t unit = 0; unit < quantized.num_units(); ++unit) {
         const shard::FlatUnit& from = quantized.units()[unit];
-        if (from.nf4() == nullptr) continue;
+        if (from.codes() == nullptr) continue;
         quantized.begin_pass({unit});
         const at::Tensor flat = quantized.weights(unit);
         change_frozen(dense, from.module(),

@@ -7,10 +7,9 @@
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/weights.hpp"
-#include "ringshard/ops/nf4.hpp"
 
-// Weights in four bits: each rank quantises the blocks of its shards, then all ranks share the
-// scales, since a nested one depends on all scales of its matrix.
+// Weights in four or eight bits: each rank quantises those of its shards, then all ranks share the
+// scales, which lie behind all codes; a nested one depends on all scales of its matrix.
 namespace ringshard::model {
 
 namespace {
@@ -27,62 +26,136 @@ std::span<Number> part(std::span<Number> whole, int64_t first, int64_t count) {
     return whole.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
 }
 
-// A chunk of a shard in four bits, on the host.
-struct QuantizedChunk {
-    shard::Range range;        // of the unit, in bytes
-    shard::Range own;          // of the unit, in bytes: of no other rank
-    std::span<uint8_t> codes;  // the chunk
-    std::span<float> scales;   // of its blocks
-};
-
-// Some weights of a tensor: where they begin in it, and in the unit.
-struct Begin {
-    int64_t in_tensor;
-    int64_t in_unit;
-};
-
-// Adds the weights that are this rank's alone.
-void add_own(const shard::TensorPiece& piece, const QuantizedChunk& chunk, const Begin& begin,
-             std::span<const float> weights, shard::TensorSums& sums) {
-    const shard::Range own{2 * chunk.own.begin, 2 * chunk.own.end};
-    const shard::Range mine = intersect({begin.in_unit, begin.in_unit + std::ssize(weights)}, own);
-    if (mine.size() > 0)
-        sums.add(piece.tensor->spec.name, begin.in_tensor + mine.begin - begin.in_unit,
-                 part(weights, mine.begin - begin.in_unit, mine.size()));
+shard::Range moved(const shard::Range& range, int64_t by) {
+    return {range.begin + by, range.end + by};
 }
 
+// A chunk of a shard of codes, on the host. Ranges are of the section of the unit, in bytes.
+struct CodedChunk {
+    const shard::CodeLayout& layout;
+    shard::Range range;
+    shard::Range own;          // of no other rank
+    std::span<uint8_t> codes;  // the chunk
+    shard::Range begun;        // the scales of the groups that begin in the shard
+    std::span<float> scales;
+};
+
+// The part of a matrix whose codes a chunk holds.
+struct CodedPart {
+    const std::string& name;  // of the tensor
+    int64_t matrix_first;     // element of the tensor: where the matrix begins
+    int64_t matrix_size;
+    int64_t width;
+    shard::Range weights;  // of the matrix
+    int64_t matrix_byte;   // of the section
+};
+
+CodedPart part_of_piece(const shard::TensorPiece& piece, const CodedChunk& chunk) {
+    const std::vector<int64_t>& shape = piece.tensor->spec.shape;
+    const int64_t width = shape.back();
+    const int64_t size = shape[shape.size() - 2] * width;
+    const int64_t begin = piece.first % size;
+    const int64_t of_byte = chunk.layout.weights_of_byte();
+    return {piece.tensor->spec.name,
+            piece.first - begin,
+            size,
+            width,
+            {begin, begin + piece.size},
+            chunk.range.begin + (piece.in_range - begin) / of_byte};
+}
+
+// Adds the weights that are this rank's alone, of weights of a matrix that begin at `first`.
+void add_own(const CodedPart& part_of, const CodedChunk& chunk, int64_t first,
+             std::span<const float> weights, shard::TensorSums& sums) {
+    const int64_t of_byte = chunk.layout.weights_of_byte();
+    const shard::Range own = moved(chunk.own, -part_of.matrix_byte);
+    const shard::Range mine =
+        intersect(intersect({first, first + std::ssize(weights)}, part_of.weights),
+                  {own.begin * of_byte, own.end * of_byte});
+    if (mine.size() > 0)
+        sums.add(part_of.name, part_of.matrix_first + mine.begin,
+                 part(weights, mine.begin - first, mine.size()));
+}
+
+// Quantises whole groups, which begin with a weight of the matrix, and keeps the codes of the part.
+bool quantize_groups(const CodedPart& part_of, const CodedChunk& chunk, int64_t first,
+                     std::span<const float> weights) {
+    const shard::CodeLayout& layout = chunk.layout;
+    const int64_t group = layout.group(part_of.width);
+    std::vector<uint8_t> codes(static_cast<size_t>(layout.code_bytes_of(std::ssize(weights))));
+    std::vector<float> scales(static_cast<size_t>((std::ssize(weights) + group - 1) / group));
+    if (!layout.quantize(weights, part_of.width, codes, scales)) return false;
+    const int64_t begin = part_of.matrix_byte + first / layout.weights_of_byte();  // of the section
+    const shard::Range kept = intersect({begin, begin + std::ssize(codes)}, chunk.range);
+    std::copy_n(codes.begin() + (kept.begin - begin), kept.size(),
+                chunk.codes.begin() + (kept.begin - chunk.range.begin));
+    const int64_t scale = layout.first_scale_from(begin);
+    const shard::Range begun = intersect({scale, scale + std::ssize(scales)}, chunk.begun);
+    std::copy_n(scales.begin() + (begun.begin - scale), begun.size(),
+                chunk.scales.begin() + (begun.begin - chunk.begun.begin));
+    return true;
+}
+
+// Reads whole groups, and so the weights of a row that another rank holds too.
 std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
-                                      const shard::TensorPiece& piece, const QuantizedChunk& chunk,
+                                      const shard::TensorPiece& piece, const CodedChunk& chunk,
                                       shard::TensorSums& sums) {
-    const std::string& name = piece.tensor->spec.name;
-    const int64_t most = std::min(weights_at_once, piece.size);
-    const at::Tensor buffer = at::empty({most}, at::TensorOptions(at::kFloat));
-    for (int64_t done = 0; done < piece.size; done += most) {
-        const int64_t count = std::min(most, piece.size - done);
-        const std::span<float> weights = part(span_of<float>(buffer), 0, count);
-        if (auto failure = read(name, piece.first + done, weights)) return failure;
-        if (!all_finite(weights))
+    const CodedPart part_of = part_of_piece(piece, chunk);
+    const int64_t group = chunk.layout.group(part_of.width);
+    const int64_t most = std::max<int64_t>(1, weights_at_once / group) * group;
+    const int64_t groups_end =
+        std::min((part_of.weights.end + group - 1) / group * group, part_of.matrix_size);
+    std::vector<float> buffer;
+    for (int64_t begin = part_of.weights.begin / group * group; begin < groups_end; begin += most) {
+        buffer.resize(static_cast<size_t>(std::min(most, groups_end - begin)));
+        if (auto failure = read(part_of.name, part_of.matrix_first + begin, buffer)) return failure;
+        if (!all_finite(buffer))
             return Failure{
                 ExitCode::bad_data,
-                format_text("{} holds NaN or infinite numbers in the model's files", name)};
-        const int64_t first = piece.in_range + done;  // weight of the chunk
-        const int64_t block = first / ops::nf4_block;
-        const int64_t blocks = (count + ops::nf4_block - 1) / ops::nf4_block;
-        ops::quantize_nf4(
-            weights, part(chunk.codes, block * ops::nf4_block_bytes, blocks * ops::nf4_block_bytes),
-            part(chunk.scales, block, blocks));
-        add_own(piece, chunk, {piece.first + done, 2 * chunk.range.begin + first}, weights, sums);
+                format_text("{} holds NaN or infinite numbers in the model's files", part_of.name)};
+        if (!quantize_groups(part_of, chunk, begin, buffer))
+            return Failure{
+                ExitCode::bad_data,
+                format_text("{} holds numbers beyond 65504, the largest of fp16, to which "
+                            "load_in_8bit rounds weights; give load_in_4bit, or leave it out",
+                            part_of.name)};
+        add_own(part_of, chunk, begin, buffer, sums);
     }
     return std::nullopt;
 }
 
-void write_scales(const shard::Zero& zero, size_t unit, std::span<const float> scales) {
-    const shard::Nf4Layout& layout = *zero.units()[unit].nf4();
+shard::Range in_section(const shard::Zero& zero, size_t unit, const shard::Range& range) {
+    return moved(range, -zero.section_range(unit).begin);
+}
+
+// Returns the scales of a unit, or of this rank's section of it, in their order: those of each
+// shard, of which every rank knows how many there are. Collective over the zero group.
+std::vector<float> join_scales(const shard::Zero& zero, size_t unit, const at::Tensor& of_shard) {
+    const shard::CodeLayout& layout = *zero.units()[unit].codes();
+    std::vector<shard::Range> begun;
+    const int ranks = zero.shard_ranks(unit) != nullptr ? zero.shard_ranks(unit)->size() : 1;
+    for (int rank = 0; rank < ranks; ++rank)
+        begun.push_back(layout.scales_begun_in(in_section(
+            zero, unit, ranks > 1 ? zero.shard_of_rank(unit, rank) : zero.section_range(unit))));
+    const int64_t most = std::ranges::max(begun, {}, &shard::Range::size).size();
+    const at::Tensor padded = at::zeros({most}, at::TensorOptions(at::kFloat));
+    padded.narrow(0, 0, of_shard.numel()).copy_(of_shard);
+    const at::Tensor joined = zero.join_shards(unit, padded.to(zero.device())).to(at::kCPU);
+    const std::span<const float> from = span_of<const float>(joined);
+    std::vector<float> scales(static_cast<size_t>(layout.num_scales()));
+    for (size_t rank = 0; rank < begun.size(); ++rank)
+        std::ranges::copy(part(from, static_cast<int64_t>(rank) * most, begun[rank].size()),
+                          scales.begin() + begun[rank].begin);
+    return scales;
+}
+
+void write_scales_of(const shard::Zero& zero, size_t unit, std::span<const float> scales) {
+    const shard::CodeLayout& layout = *zero.units()[unit].codes();
     const auto [chunks, shards] = zero.weights_at_rest_of(unit);
     const int64_t section = zero.section_range(unit).begin;
     const shard::Range of_scales{section + layout.code_bytes(), section + layout.bytes()};
     if (intersect(of_scales, chunks.shard(unit)).size() == 0) return;
-    std::vector<uint8_t> bytes = layout.scale_bytes(part(scales, 0, layout.num_blocks()));
+    std::vector<uint8_t> bytes = layout.scale_bytes(scales);
     const at::Tensor written =
         at::from_blob(bytes.data(), {std::ssize(bytes)}, at::TensorOptions(at::kByte));
     for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
@@ -98,35 +171,36 @@ void write_scales(const shard::Zero& zero, size_t unit, std::span<const float> s
 
 }  // namespace
 
-std::optional<Failure> load_nf4_weights(const shard::ReadWeight& read, const shard::Zero& zero,
-                                        Nf4Scales& scales, shard::TensorSums& sums) {
-    for (const auto& [chunks, shards] : zero.nf4_weights())
+std::optional<Failure> load_coded_weights(const shard::ReadWeight& read, const shard::Zero& zero,
+                                          CodeScales& scales, shard::TensorSums& sums) {
+    for (const auto& [chunks, shards] : zero.coded_weights())
         for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
             const auto& [unit, range] = chunks[chunk];
-            const shard::Range& shard = chunks.shard(unit);
+            const shard::CodeLayout& layout = *zero.units()[unit].codes();
+            const shard::Range begun =
+                layout.scales_begun_in(in_section(zero, unit, chunks.shard(unit)));
             at::Tensor& of_shard = scales[unit];
             if (!of_shard.defined())
-                of_shard =
-                    at::zeros({shard.size() / ops::nf4_block_bytes}, at::TensorOptions(at::kFloat));
+                of_shard = at::zeros({begun.size()}, at::TensorOptions(at::kFloat));
             const at::Tensor numbers = shards.load(chunk, shard::Access::read);
             const at::Tensor here = numbers.to(at::kCPU);
-            const QuantizedChunk quantized{
-                range, zero.exclusive_range(unit), span_of<uint8_t>(here),
-                part(span_of<float>(of_shard), (range.begin - shard.begin) / ops::nf4_block_bytes,
-                     range.size() / ops::nf4_block_bytes)};
+            const CodedChunk coded{layout,
+                                   in_section(zero, unit, range),
+                                   in_section(zero, unit, zero.exclusive_range(unit)),
+                                   span_of<uint8_t>(here),
+                                   begun,
+                                   span_of<float>(of_shard)};
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
-                if (auto failure = quantize_piece(read, piece, quantized, sums)) return failure;
+                if (auto failure = quantize_piece(read, piece, coded, sums)) return failure;
             if (!here.is_same(numbers)) numbers.copy_(here);
             shards.store(chunk, numbers);
         }
     return std::nullopt;
 }
 
-void write_nf4_scales(const Nf4Scales& scales, const shard::Zero& zero) {
-    for (const auto& [unit, of_shard] : scales) {
-        const at::Tensor joined = zero.join_shards(unit, of_shard.to(zero.device())).to(at::kCPU);
-        write_scales(zero, unit, span_of<const float>(joined));
-    }
+void write_scales(const CodeScales& scales, const shard::Zero& zero) {
+    for (const auto& [unit, of_shard] : scales)
+        write_scales_of(zero, unit, join_scales(zero, unit, of_shard));
 }
 
 }  // namespace ringshard::model

@@ -250,11 +250,11 @@ shard::ReadWeight random_reader(const ModelSpec& spec, uint64_t seed) {
 void fill_at_random(const ModelSpec& spec, uint64_t seed, shard::Zero& zero) {
     const shard::ReadWeight read = random_reader(spec, seed);
     shard::TensorSums none({});
-    Nf4Scales scales;
+    CodeScales scales;
     if (const auto failure = load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);
-    if (const auto failure = load_nf4_weights(read, zero, scales, none)) throw Error(*failure);
-    write_nf4_scales(scales, zero);
+    if (const auto failure = load_coded_weights(read, zero, scales, none)) throw Error(*failure);
+    write_scales(scales, zero);
     zero.refresh_compute_weights();
     set_magnitudes(spec, zero);
     zero.refresh_compute_weights();

@@ -210,7 +210,7 @@ std::optional<Failure> load_weights(const ReadWeight& read, const ModelSpec& spe
 std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
                                     shard::Zero& zero, ByteCounter& bytes) {
     if (auto failure = check_weights(stored, spec, zero.units())) return failure;
-    RINGSHARD_CHECK(zero.nf4_weights().empty(), "weights in four bits are quantised first");
+    RINGSHARD_CHECK(zero.coded_weights().empty(), "weights are quantised first");
     TensorSums none({});
     return load_weights(reader_of(stored, spec, bytes), spec, zero, zero.all_weights(), none);
 }

@@ -9,6 +9,7 @@
 #include "ringshard/ops/flat.hpp"
 #include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/grouped_linear.hpp"
+#include "ringshard/ops/int8.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/merge_attention.hpp"
 #include "ringshard/ops/nf4.hpp"
@@ -35,7 +36,7 @@
     each(cross_entropy) each(cross_entropy_value) each(sum_of_tokens) \
     each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) each(sgd) \
     each(schedule_free) each(coded_adamw) each(coded_lion) \
-    each(dequantize_nf4) \
+    each(dequantize_nf4) each(dequantize_int8) \
     each(causal_conv) each(causal_conv_backward) \
     each(invert_unit_triangles) each(delta_walk) each(state_walk)
 // clang-format on

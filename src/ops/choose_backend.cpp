@@ -269,6 +269,10 @@ void dequantize_nf4(const at::Tensor& into, const Nf4Matrix& from) {
     backend_of(into).dequantize_nf4(into, from);
 }
 
+void dequantize_int8(const at::Tensor& into, const Int8Matrix& from) {
+    backend_of(into).dequantize_int8(into, from);
+}
+
 at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
     return backend_of(x).causal_conv(x, conv);
 }

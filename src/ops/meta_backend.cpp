@@ -246,6 +246,8 @@ void coded_lion(const CodedLionBuffers&, const LionStep&) {}
 
 void dequantize_nf4(const at::Tensor&, const Nf4Matrix&) {}
 
+void dequantize_int8(const at::Tensor&, const Int8Matrix&) {}
+
 at::Tensor causal_conv(const at::Tensor& x, const CausalConv&) {
     return at::empty(x.sizes(), x.options());
 }

@@ -42,7 +42,7 @@ const std::vector<PartKernels>& uncounted_kernels() {
         {"sums of gradients of norms and biases", {"::AddRows"}},
         {"tables of RoPE", {"::MakeTable"}},
         {"merging of attention", {"::MergeHead"}},  // of calls; with a ring the plan counts it
-        {"weights from four bits", {"::Dequantize"}},
+        {"weights from codes", {"::Dequantize"}},
         {"sums of squares", {"::SumBlock"}},
         {"numbers to the host and back", {"Memcpy HtoD", "Memcpy DtoH"}},
         {"copies on the device", {"Memcpy DtoD", "direct_copy_kernel", "CatArrayBatchedCopy"}},

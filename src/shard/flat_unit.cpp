@@ -71,7 +71,7 @@ void FlatUnit::place_all(const std::vector<ParameterGroup>& groups, int64_t num_
         update_ranges_.back().range.end = size_;
         variants_.push_back({begin, size_});
     }
-    place_in_four_bits(num_parts);
+    place_codes(num_parts);
 }
 
 bool FlatUnit::is_of_this_unit(const ParameterGroup& group) const {
@@ -111,8 +111,7 @@ void FlatUnit::add_tensor(const ParameterGroup& group, const TensorSpec& spec, s
 // Adds elements of a tensor, as one part or matrix by matrix.
 void FlatUnit::add_parts(size_t tensor, int64_t first, int64_t size) {
     const std::vector<int64_t>& shape = tensors_[tensor].spec.shape;
-    const int64_t part =
-        placement_.is_in_four_bits() ? shape[shape.size() - 2] * shape.back() : size;
+    const int64_t part = placement_.is_coded() ? shape[shape.size() - 2] * shape.back() : size;
     for (int64_t done = 0; done < size; done += part) {
         placed_parts_.push_back({tensor, first + done, size_, part});
         size_ += part;
@@ -129,7 +128,7 @@ void FlatUnit::place_sections(const std::vector<ParameterGroup>& groups, int64_t
         update_ranges_.back().range.end = size_;
     }
     variants_ = {{0, size_}};
-    place_in_four_bits(num_parts);
+    place_codes(num_parts);
 }
 
 void FlatUnit::place_slice(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
@@ -137,7 +136,7 @@ void FlatUnit::place_slice(const std::vector<ParameterGroup>& groups, int64_t nu
     size_ = round_up(size_, placement_.grain * num_parts);
     update_ranges_.back().range.end = size_;
     variants_ = {{0, size_}};
-    place_in_four_bits(num_parts);
+    place_codes(num_parts);
 }
 
 // Sets the placements of the divided groups, each with an update range.
@@ -194,24 +193,26 @@ void FlatUnit::update_alike(UpdateKind kind, size_t rule) {
     update_ranges_.back().range.end = size_;
 }
 
-// The parts of the buffer begin with blocks, since the alignment is that of a block's codes. All
-// sections hold matrices of the same sizes.
-void FlatUnit::place_in_four_bits(int64_t num_parts) {
+// In four bits the parts of the buffer begin with blocks, since the alignment is that of a block's
+// codes. All sections hold matrices of the same sizes.
+void FlatUnit::place_codes(int64_t num_parts) {
     static_assert(Placement::least_grain == ops::nf4_block_bytes);
-    if (!placement_.is_in_four_bits()) return;
-    const auto scales =
-        placement_.codec == Codec::nf4 ? Nf4Layout::Scales::plain : Nf4Layout::Scales::nested;
+    if (!placement_.is_coded()) return;
     const int64_t sections = placement_.num_sections;
     const size_t in_section = placed_parts_.size() / narrow<size_t>(sections);
-    std::vector<int64_t> sizes;
-    for (size_t part = 0; part < in_section; ++part) sizes.push_back(placed_parts_[part].size);
-    nf4_.emplace(scales, sizes);
-    const int64_t section_bytes = round_up(nf4_->bytes(), placement_.grain * num_parts / sections);
+    std::vector<CodeLayout::MatrixSize> sizes;
+    for (size_t part = 0; part < in_section; ++part)
+        sizes.push_back(
+            {placed_parts_[part].size, tensors_[placed_parts_[part].tensor].spec.shape.back()});
+    codes_.emplace(placement_.codec, sizes);
+    const int64_t section_bytes =
+        round_up(codes_->bytes(), placement_.grain * num_parts / sections);
+    const int64_t section_weights = section_bytes * codes_->weights_of_byte();
     for (size_t part = placed_parts_.size();
          part-- > 0;) {  // the first part of a tensor comes last
-        const int64_t begin = 2 * section_bytes * narrow<int64_t>(part / in_section);
+        const int64_t begin = section_weights * narrow<int64_t>(part / in_section);
         placed_parts_[part].offset = tensors_[placed_parts_[part].tensor].offset =
-            begin + nf4_->first_block(part % in_section) * ops::nf4_block;
+            begin + codes_->first_weight(part % in_section);
     }
     size_ = sections * section_bytes;
     update_ranges_ = {{{0, size_}, UpdateKind::decaying, 0, 0}};
@@ -219,7 +220,7 @@ void FlatUnit::place_in_four_bits(int64_t num_parts) {
 }
 
 std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
-    const int64_t weights = nf4_ ? 2 : 1;  // of an element
+    const int64_t weights = codes_ ? codes_->weights_of_byte() : 1;  // of an element
     const Range of_weights{range.begin * weights, range.end * weights};
     std::vector<TensorPiece> pieces;
     for (const auto& [tensor, first, offset, size] : placed_parts_) {
@@ -236,7 +237,7 @@ at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id, at::ScalarType
     RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == section_size(),
                     "{}: a buffer of {} elements for {}", name_, flat.numel(), section_size());
     const PlacedGroup& placed = groups_.at(id.group);
-    if (nf4_) return dense(flat, placed, type, slice);
+    if (codes_) return dense(flat, placed, type, slice);
     std::vector<int64_t> shape = placed.shape;
     shape[0] /= slice.count;
     const int64_t place = placed.offset + slice.number * num_elements(shape);
@@ -255,7 +256,7 @@ at::Tensor FlatUnit::dense(const at::Tensor& flat, const PlacedGroup& group, at:
     int64_t done = 0;
     for (size_t part = first; part < first + count; ++part) {
         const int64_t size = placed_parts_[part].size;
-        ops::dequantize_nf4(weights.narrow(0, done, size), nf4_->matrix(flat, part));
+        codes_->dequantize(weights.narrow(0, done, size), flat, part);
         done += size;
     }
     return weights.view(shape);
@@ -293,9 +294,9 @@ at::Tensor UnitTensors::slice(ParameterId id, const FlatUnit::Slice& slice) cons
     return part == nullptr ? at::Tensor() : part->unit->view(part->flat, id, part->type, slice);
 }
 
-bool UnitTensors::is_in_four_bits(ParameterId id) const {
+bool UnitTensors::is_coded(ParameterId id) const {
     const Part* const part = find(id);
-    return part != nullptr && part->unit->nf4() != nullptr;
+    return part != nullptr && part->unit->codes() != nullptr;
 }
 
 UnitTensors::Sum UnitTensors::sum(ParameterId id) const {

@@ -45,7 +45,8 @@ std::string ending_of(const Placement& placement) {
     std::string ending;
     if (placement.is_trained && placement.updater > 0)
         ending = format_text(" (optimizer {})", placement.updater);
-    if (placement.is_in_four_bits()) return ending + " (in four bits)";
+    if (placement.codec == Codec::int8) return ending + " (in eight bits)";
+    if (placement.is_coded()) return ending + " (in four bits)";
     if (placement.codec == Codec::compute)
         return ending + (placement.is_trained ? "" : " (frozen)");
     return ending + (placement.is_trained ? " (trained in fp32)" : " (in fp32)");

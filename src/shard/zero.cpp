@@ -82,7 +82,7 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
 
 at::ScalarType Zero::type_of(const Placement& placement) const {
     if (placement.codec == Codec::fp32) return at::kFloat;
-    return placement.is_in_four_bits() ? at::kByte : types_.compute;
+    return placement.is_coded() ? at::kByte : types_.compute;
 }
 
 void Zero::make_shelves(const Offloading& offloading) {
@@ -149,17 +149,16 @@ std::vector<Zero::Weights> Zero::trained_weights() const {
 }
 
 std::vector<Zero::Weights> Zero::frozen_weights() const {
-    return weights_where([](const Placement& placement) {
-        return !placement.is_trained && !placement.is_in_four_bits();
-    });
+    return weights_where(
+        [](const Placement& placement) { return !placement.is_trained && !placement.is_coded(); });
 }
 
 std::vector<Zero::Weights> Zero::all_weights() const {
-    return weights_where([](const Placement& placement) { return !placement.is_in_four_bits(); });
+    return weights_where([](const Placement& placement) { return !placement.is_coded(); });
 }
 
-std::vector<Zero::Weights> Zero::nf4_weights() const {
-    return weights_where(&Placement::is_in_four_bits);
+std::vector<Zero::Weights> Zero::coded_weights() const {
+    return weights_where(&Placement::is_coded);
 }
 
 at::Tensor Zero::join_shards(size_t unit, const at::Tensor& of_shard) const {

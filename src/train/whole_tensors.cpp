@@ -30,7 +30,7 @@ std::map<std::string, at::Tensor> put_together(const shard::Zero& zero, const me
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         if (wanted == Wanted::gradients && !zero.is_trained(unit)) continue;
         const shard::FlatUnit& layout = zero.units()[unit];
-        if (layout.placement().is_in_four_bits()) continue;
+        if (layout.placement().is_coded()) continue;
         const at::Tensor flat = at::empty({layout.size()}, at::TensorOptions(mesh.device()));
         const auto [chunks, weights] = zero.weights_at_rest_of(unit);
         put_shards(mesh, flat, chunks.shard(unit),

@@ -174,6 +174,26 @@ BOOST_AUTO_TEST_CASE(a_base_with_experts_is_held_in_four_bits) {
     BOOST_TEST(has_note(resolution_of("experts.yaml", recipe), "experts in four bits too"));
 }
 
+BOOST_AUTO_TEST_CASE(bases_in_eight_bits) {
+    const auto is_in_eight = [](const std::string& name, const std::string& recipe) {
+        const config::QuantizationSettings& base = of_recipe(name, recipe).quantization;
+        return base.load_in_8bit && !base.load_in_4bit;
+    };
+    const std::string axolotl =
+        "base_model: org/base\ndatasets:\n  - path: org/a\n    type: alpaca\nload_in_8bit: true\n";
+    BOOST_TEST(is_in_eight("lora.yaml", axolotl + "adapter: lora\n"));
+    BOOST_TEST(refuses("full.yaml", axolotl, "a base in eight bits has adapters"));
+    BOOST_TEST(refuses("qlora.yaml", axolotl + "adapter: qlora\n", "held in one of the two"));
+    const std::string factory =
+        "model_name_or_path: org/base\nstage: sft\ndo_train: true\nfinetuning_type: lora\n"
+        "dataset: alpaca_en_demo\ntemplate: default\nquantization_bit: 8\n"
+        "double_quantization: true\n";
+    BOOST_TEST(is_in_eight("factory.yaml", factory));
+    BOOST_TEST(is_in_eight("sft.sh",
+                           "swift sft --model m --dataset d --train_type lora --quant_bits 8 "
+                           "--bnb_4bit_use_double_quant true\n"));
+}
+
 BOOST_AUTO_TEST_CASE(no_key_is_silent) {
     const Resolution resolution =
         resolution_of("keys.yaml",

@@ -351,7 +351,6 @@ BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
     BOOST_TEST((values({"--fp16", "--bf16", "false"}).training.mixed_precision ==
                 config::Precision::bf16));
     BOOST_TEST(has_note(resolve({"--fp16"}), "needs no loss scaling"));
-    BOOST_TEST(has_note(resolve({"--load_in_8bit"}), "load_in_4bit true holds it in NF4"));
     BOOST_TEST(has_note(resolve({"--report_to", "comet_ml", "SwanLab"}), "metrics.jsonl"));
     BOOST_TEST(says(problem({"--report_to", "tensorbord"}),
                     "report_to = tensorbord [command line]: tensorbord is none of none, all, "
@@ -366,11 +365,8 @@ BOOST_AUTO_TEST_CASE(values_in_whose_place_another_is_taken) {
     BOOST_TEST(values({"--push_to_hub", "--hub_model_id", "ann/m"}).checkpoint.hub_model_id ==
                "ann/m");
     // With strict_launch they are refused, and what asks for nothing is not.
-    for (const std::vector<std::string>& flags :
-         std::vector<std::vector<std::string>>{{"--optim", "paged_adamw_32bit"},
-                                               {"--fp16"},
-                                               {"--tp_size", "2"},
-                                               {"--load_in_8bit"}}) {
+    for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+             {"--optim", "paged_adamw_32bit"}, {"--fp16"}, {"--tp_size", "2"}}) {
         std::vector<std::string> strict = flags;
         strict.insert(strict.end(), {"--strict_launch", "true"});
         BOOST_TEST(number(problem(strict).code) == 78, flags.front());

@@ -307,9 +307,9 @@ BOOST_AUTO_TEST_CASE(experts_in_four_bits_become_numbers_a_few_at_a_time) {
         std::vector<shard::UnitTensors::Part> weights;
         for (const shard::FlatUnit& unit : units) {
             at::Tensor flat = at::randn({unit.size()}) * 0.4;
-            if (const shard::Nf4Layout* const places = unit.nf4()) {
+            if (const shard::CodeLayout* const places = unit.codes()) {
                 flat = at::randint(256, {unit.size()}, at::kByte);
-                const std::vector<float> scales(static_cast<size_t>(places->num_blocks()), 0.4F);
+                const std::vector<float> scales(static_cast<size_t>(places->num_scales()), 0.4F);
                 const std::vector<uint8_t> bytes = places->scale_bytes(scales);
                 flat.narrow(0, places->code_bytes(), std::ssize(bytes))
                     .copy_(at::tensor(bytes, at::kByte));

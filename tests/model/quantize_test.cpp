@@ -1,5 +1,5 @@
-// Weights in four bits: the ranks quantise their parts, and each one gathers what one rank alone
-// would have made.
+// Weights in four and eight bits: the ranks quantise their parts, and each one gathers what one
+// rank alone would have made.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
@@ -12,6 +12,7 @@
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/model/weights.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
+#include "ringshard/ops/int8.hpp"
 
 using namespace ringshard;
 using shard::Codec;
@@ -58,8 +59,19 @@ std::span<const float> span_of(const at::Tensor& tensor) {
             static_cast<size_t>(tensor.numel())};
 }
 
+at::Tensor round_trip_int8(const at::Tensor& weights, at::ScalarType type) {
+    std::vector<uint8_t> codes(static_cast<size_t>(weights.numel()));
+    std::vector<float> scales(static_cast<size_t>(weights.size(0)));
+    BOOST_REQUIRE(ops::quantize_int8(span_of(weights), weights.size(1), codes, scales));
+    at::Tensor dense = at::empty(weights.sizes(), at::TensorOptions(type));
+    ops::dequantize_int8(dense,
+                         {at::tensor(codes, at::TensorOptions(at::kByte)), at::tensor(scales)});
+    return dense;
+}
+
 // What one rank makes of a matrix.
 at::Tensor round_trip(const at::Tensor& weights, Codec form, at::ScalarType type) {
+    if (form == Codec::int8) return round_trip_int8(weights, type);
     const auto blocks =
         static_cast<size_t>((weights.numel() + ops::nf4_block - 1) / ops::nf4_block);
     std::vector<uint8_t> codes(blocks * ops::nf4_block_bytes);
@@ -89,9 +101,9 @@ void check(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
 
     const std::set<std::string> names{"layer.q", "layer.k", "layer.out"};
     shard::TensorSums sums(names);
-    model::Nf4Scales scales;
-    BOOST_REQUIRE(!model::load_nf4_weights(reader_of(tensors), zero, scales, sums));
-    model::write_nf4_scales(scales, zero);
+    model::CodeScales scales;
+    BOOST_REQUIRE(!model::load_coded_weights(reader_of(tensors), zero, scales, sums));
+    model::write_scales(scales, zero);
     zero.refresh_compute_weights();
     shard::TensorSums expected(names);
     if (test::world().is_root())
@@ -107,8 +119,8 @@ void check(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
     BOOST_TEST(!weights[layout.norm].defined());
     zero.release(1, Zero::NextUse::none);
 
-    // Bytes at rest: half a byte a weight and the scales.
-    const shard::Nf4Layout& places = *zero.units()[1].nf4();
+    // Bytes at rest: those of codes and scales.
+    const shard::CodeLayout& places = *zero.units()[1].codes();
     const int64_t ranks = cuts.weights ? test::world().size() : 1;
     const int64_t at_rest = zero.units()[1].size() / ranks;
     BOOST_TEST(zero.units()[1].size() - places.bytes() < 32 * test::world().size());
@@ -125,15 +137,17 @@ constexpr mesh::Cuts everything{true, true, true, false};
 
 BOOST_AUTO_TEST_CASE(every_rank_gathers_what_one_rank_would_have_made) {
     const c10::InferenceMode no_autograd;
-    for (const Codec form : {Codec::nf4, Codec::nested_nf4})
+    for (const Codec form : {Codec::nf4, Codec::nested_nf4, Codec::int8})
         for (const mesh::Cuts& cuts : {nothing, optimizer, everything})
             for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) check(form, cuts, type);
 }
 
-BOOST_AUTO_TEST_CASE(weights_in_four_bits_may_be_offloaded) {
+BOOST_AUTO_TEST_CASE(codes_may_be_offloaded) {
     const c10::InferenceMode no_autograd;
     offload::HostOffloadStore store(at::kCPU);
     check(Codec::nested_nf4, everything, at::kBFloat16, {&store, nullptr});
+    offload::HostOffloadStore of_rows(at::kCPU);
+    check(Codec::int8, everything, at::kBFloat16, {&of_rows, nullptr});
 }
 
 namespace {
@@ -182,7 +196,7 @@ Result forward_backward(const model::ModelSpec& spec, Zero& zero, const mesh::Me
     return result;
 }
 
-// The model in four bits computes what the model of its dequantised weights computes.
+// The quantised model computes what the model of its dequantised weights computes.
 void check_training(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
                     model::LoraConfig adapters) {
     const std::filesystem::path folder =
@@ -199,10 +213,10 @@ void check_training(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
         model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec, start, nullptr));
     const auto load = [&](Zero& zero) {
         shard::TensorSums none({});
-        model::Nf4Scales scales;
+        model::CodeScales scales;
         BOOST_REQUIRE(!model::load_weights(read, spec, zero, zero.all_weights(), none));
-        BOOST_REQUIRE(!model::load_nf4_weights(read, zero, scales, none));
-        model::write_nf4_scales(scales, zero);
+        BOOST_REQUIRE(!model::load_coded_weights(read, zero, scales, none));
+        model::write_scales(scales, zero);
         zero.refresh_compute_weights();
     };
     Zero quantized(model::make_units(spec, mesh.shape().zero()), cuts, {type, at::kFloat}, mesh);
@@ -236,8 +250,11 @@ BOOST_AUTO_TEST_CASE(adapters_are_trained_beside_the_weights_that_codes_stand_fo
     check_training(Codec::nf4, everything, at::kFloat, plain);
     check_training(Codec::nested_nf4, everything, at::kBFloat16, plain);
     check_training(Codec::nested_nf4, nothing, at::kFloat, plain);
+    check_training(Codec::int8, everything, at::kFloat, plain);
+    check_training(Codec::int8, optimizer, at::kBFloat16, plain);
     model::LoraConfig dora = plain;
     dora.use_dora = true;
     check_training(Codec::nf4, everything, at::kBFloat16, dora);
     check_training(Codec::nested_nf4, nothing, at::kFloat, dora);
+    check_training(Codec::int8, everything, at::kBFloat16, dora);
 }

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "golden.hpp"
+#include "ringshard/ops/int8.hpp"
 
 using namespace ringshard;
 
@@ -77,4 +78,29 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_matrix_has_the_codes_of_the_whole) {
     BOOST_TEST(std::equal(part.codes.begin(), part.codes.end(),
                           whole.codes.begin() + 3 * ops::nf4_block_bytes));
     BOOST_TEST(std::equal(part.scales.begin(), part.scales.end(), whole.scales.begin() + 3));
+}
+
+BOOST_AUTO_TEST_CASE(rows_in_eight_bits_are_those_of_bitsandbytes) {
+    const auto golden = test::read_golden(test::golden_folder() / "nf4" / "int8.safetensors");
+    const at::Tensor weights = golden.at("weight");
+    const int64_t width = weights.size(1);
+    std::vector<uint8_t> codes(static_cast<size_t>(weights.numel()));
+    std::vector<float> scales(static_cast<size_t>(weights.size(0)));
+    BOOST_TEST(ops::quantize_int8(span_of<float>(weights), width, codes, scales));
+    BOOST_TEST(tensor_of(codes).equal(golden.at("codes").flatten()));
+    BOOST_TEST(tensor_of(scales).equal(golden.at("scales")));
+    const ops::Int8Matrix matrix{golden.at("codes").flatten(), golden.at("scales")};
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+        const at::Tensor dense = at::empty(weights.sizes(), at::TensorOptions(type));
+        ops::dequantize_int8(dense, matrix);
+        BOOST_TEST(dense.equal(golden.at("dense").to(type)));
+    }
+    // A row's numbers are rounded to fp16, which ends at 65504.
+    const at::Tensor large = at::full({1, 3}, 65519.0F);
+    BOOST_TEST(ops::quantize_int8(span_of<float>(large), 3, std::span(codes).first(3),
+                                  std::span(scales).first(1)));
+    BOOST_TEST(scales[0] == 65504);
+    large[0][2] = 65520.0F;
+    BOOST_TEST(!ops::quantize_int8(span_of<float>(large), 3, std::span(codes).first(3),
+                                   std::span(scales).first(1)));
 }

@@ -140,6 +140,21 @@ BOOST_AUTO_TEST_CASE(weights_in_four_bits) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(weights_in_eight_bits) {
+    const int64_t rows = is_small() ? 37 : 1000;
+    for (const int64_t width : {520, 77}) {
+        const at::Tensor codes = at::randint(256, {rows * width}, at::kByte);
+        const at::Tensor scales = at::rand({rows});
+        for (const auto type : {at::kFloat, at::kBFloat16}) {
+            const at::Tensor host = at::zeros({rows, width}, type);
+            const at::Tensor gpu = host.cuda();
+            cuda::dequantize_int8(host, {codes, scales});
+            cuda::dequantize_int8(gpu, {codes.cuda(), scales.cuda()});
+            BOOST_TEST(gpu.cpu().equal(host));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(head_norm_and_rope_both_ways) {
     for (const auto type : {at::kFloat, at::kBFloat16}) {
         const double tolerance = type == at::kFloat ? 1e-6 : 4e-3;

@@ -30,8 +30,8 @@ PACK = re.compile(r"(13__nv_bfloat16|S\d*_|f)Li(\d+)E")
 WIDE = {"ld": re.compile(r"\bld\.(global\.)?(nc\.)?(v4\.[a-z]32|v2\.[a-z]64)"),
         # Into shared memory where a kernel raises maxima of memory with atomics (FP8's columns).
         "st": re.compile(r"\bst\.(global\.|shared\.)?(v4\.[a-z]32|v2\.[a-z]64)")}
-# Embeddings add to a table in fp32 that begins anywhere; a code of four bits is half a byte.
-NARROW = {("embedding.cu", "st"), ("nf4.cu", "ld")}
+# Embeddings add to a table in fp32 that begins anywhere; a code of four bits is half a byte, one of eight a byte.
+NARROW = {("embedding.cu", "st"), ("nf4.cu", "ld"), ("int8.cu", "ld")}
 # Of a multiprocessor.
 REGISTERS, THREADS, BLOCKS, SHARED_BYTES = 65536, 2048, 32, 227 * 1024
 # Of the two passes while they divided exactly, for each store of sixteen bytes: their loops may be unrolled. With the code that the eight

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(slices_of_experts_change_no_bit) {
 
 // In each layout: the same bits as beside the numbers that the codes stand for, with all experts at
 // once, in slices, and shared.
-BOOST_AUTO_TEST_CASE(experts_in_four_bits_compute_as_what_their_codes_stand_for) {
+BOOST_AUTO_TEST_CASE(quantised_experts_compute_as_what_their_codes_stand_for) {
     const int ranks = test::world().size();
     const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 90);
     model::LoraConfig adapters{.r = 4, .target_modules = {"q_proj", "o_proj"}};
@@ -107,7 +107,8 @@ BOOST_AUTO_TEST_CASE(experts_in_four_bits_compute_as_what_their_codes_stand_for)
         for (const auto& [cuts, sections] :
              {std::pair{keeping_zero3, 1}, {zero3, 1}, {zero3, ranks}})
             for (const auto& [form, type] : {std::pair{shard::Codec::nf4, at::kFloat},
-                                             {shard::Codec::nested_nf4, at::kBFloat16}}) {
+                                             {shard::Codec::nested_nf4, at::kBFloat16},
+                                             {shard::Codec::int8, at::kFloat}}) {
                 BOOST_TEST_INFO_SCOPE(config_json << sections << type);
                 test::TestModel::Options options = options_of(cuts, {1, 1, ranks, 1, sections});
                 options.adapters = adapters;

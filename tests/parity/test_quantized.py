@@ -1,4 +1,4 @@
-"""Adapters beside models in four bits: 30 steps of TRL's SFTTrainer with PEFT and bitsandbytes (generator/quantized.py)."""
+"""Adapters beside models in four and eight bits: 30 steps of TRL's SFTTrainer with PEFT and bitsandbytes (generator/quantized.py)."""
 
 import json
 import math
@@ -20,7 +20,7 @@ class Quantized(TrainerTest):
             trace = json.load(file)
         is_bf16 = trace["args"]["bf16"]
         loss, norm, weights = (1e-2, 5e-2, 5e-2) if is_bf16 else (1e-4, 1e-3, 1e-4)
-        given = [word for key in ("load_in_4bit", "use_bnb_nested_quant") if key in trace["model_args"] for word in ("--" + key, "true")]
+        given = [word for key in ("load_in_4bit", "use_bnb_nested_quant", "load_in_8bit") if key in trace["model_args"] for word in ("--" + key, "true")]
         with self.subTest(trace=name, profile=profile), tempfile.TemporaryDirectory() as output:
             self.expect(run("train", *flags(trace, output), *given, *profile, ranks=ranks), 0)
             for ours, theirs in zip(read_steps(output), trace["steps"], strict=True):
@@ -35,7 +35,7 @@ class Quantized(TrainerTest):
                 self.assertLess(distance, weights * math.sqrt(math.fsum(b * b for b in numbers)), tensor)
 
     def test_one_rank(self):
-        for name in ("nf4", "nf4_nested_packed", "nf4_tied", "nf4_bf16", "nf4_dora", "nf4_dora_bf16"):
+        for name in ("nf4", "nf4_nested_packed", "nf4_tied", "nf4_bf16", "nf4_dora", "nf4_dora_bf16", "int8"):
             self.check(name)
 
     def test_two_ranks(self):
@@ -43,6 +43,7 @@ class Quantized(TrainerTest):
                              ("nf4_nested_packed", "--profile", "zero3", "--cp_size", "2"),
                              ("nf4_tied", "--profile", "zero1", "--per_device_train_batch_size", "2"),
                              ("nf4_nested_packed", "--profile", "zero2", "--cp_size", "2"),
+                             ("int8", "--profile", "zero3", "--cp_size", "2"),
                              ("nf4_dora", "--profile", "zero3", "--cp_size", "2"),
                              ("nf4_dora_bf16", "--profile", "zero1", "--per_device_train_batch_size", "2")):
             self.check(name, *split, ranks=2)

@@ -46,7 +46,8 @@ OF_LIBRARIES = {
 OF_OURS = {"Normalize": "norms, forward", "NormBackward": "norms, backward", "NormalizeHead": "norms of heads", "AddRows": "sums of gradients",
            "AddRowsOfToken": "embedding", "SumBlock": "sums of squares", "PutHeads": "gradients of heads", "LossOfToken": "loss",
            "AdamWUpdate": "update of weights", "LionUpdate": "update of weights", "ConvForward": "convolution, forward",
-           "OfRows": "convolution, gradient of inputs", "QuantizeColumns": "rounding to FP8", "Dequantize": "weights from four bits"}
+           "OfRows": "convolution, gradient of inputs", "QuantizeColumns": "rounding to FP8", "Dequantize": "weights from codes",
+           "DequantizeRows": "weights from codes"}
 
 
 def files_of_kernels():

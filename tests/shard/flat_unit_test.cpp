@@ -247,11 +247,11 @@ BOOST_AUTO_TEST_CASE(parts_in_four_bits_hold_whole_blocks) {
         for (const int64_t num_parts : {1, 2, 3, 8}) {
             const std::vector<FlatUnit> units = layout.finish(num_parts);
             BOOST_REQUIRE(units.size() == 2);
-            BOOST_TEST(units[0].nf4() == nullptr);
+            BOOST_TEST(units[0].codes() == nullptr);
             const FlatUnit& unit = units[1];
             // 47 and 16 blocks.
-            BOOST_TEST(unit.nf4()->num_blocks() == 63);
-            BOOST_TEST(unit.nf4()->bytes() >= 63 * (32 + (form == Codec::nf4 ? 4 : 1)));
+            BOOST_TEST(unit.codes()->num_scales() == 63);
+            BOOST_TEST(unit.codes()->bytes() >= 63 * (32 + (form == Codec::nf4 ? 4 : 1)));
             std::map<std::string, int64_t> next;
             for (int64_t part = 0; part < num_parts; ++part)
                 for (const TensorPiece& piece :
@@ -264,6 +264,40 @@ BOOST_AUTO_TEST_CASE(parts_in_four_bits_hold_whole_blocks) {
             BOOST_TEST(next.at("q") == 3000);
             BOOST_TEST(next.at("k") == 1000);
         }
+    }
+}
+
+// Codes of rows lie one after the other, and the ranges of scales that begin in the parts make up
+// all of them.
+BOOST_AUTO_TEST_CASE(parts_in_eight_bits_divide_rows_and_scales) {
+    UnitLayout layout("block");
+    layout.add({.tensors = {{"stack", {4, 10, 7}}}, .is_divided = true});
+    layout.add({.tensors = {{"0", {3, 50}}, {"1", {3, 50}}}, .is_divided = true});
+    layout.freeze({"stack", "0", "1"});
+    layout.set_codec(Codec::int8);
+    for (const auto& [parts, sections, slices] :
+         {std::tuple{1, 1, 1}, {3, 1, 1}, {2, 1, 2}, {4, 2, 1}}) {
+        std::map<std::string, int64_t> next;
+        for (const FlatUnit& unit : layout.finish(parts, 0, sections, slices)) {
+            const CodeLayout& codes = *unit.codes();
+            BOOST_TEST(codes.num_scales() == (40 + 6) / sections / slices);
+            BOOST_TEST(codes.bytes() >= codes.code_bytes() + 4 * codes.num_scales());
+            for (int64_t part = 0; part < parts; ++part)
+                for (const TensorPiece& piece : unit.pieces(part_of(unit.size(), part, parts))) {
+                    BOOST_TEST(piece.first == next[piece.tensor->spec.name]);
+                    next[piece.tensor->spec.name] += piece.size;
+                }
+            int64_t begun = 0;
+            for (int64_t part = 0; part < parts / sections; ++part) {
+                const Range scales =
+                    codes.scales_begun_in(part_of(unit.section_size(), part, parts / sections));
+                BOOST_TEST(scales.begin == begun);
+                begun = scales.end;
+            }
+            BOOST_TEST(begun == codes.num_scales());
+        }
+        BOOST_TEST(next.at("stack") == 280);
+        BOOST_TEST(next.at("1") == 150);
     }
 }
 
@@ -282,12 +316,12 @@ BOOST_AUTO_TEST_CASE(experts_in_four_bits_lie_matrix_by_matrix) {
          {std::tuple{3, 1, 1}, {2, 1, 4}, {4, 2, 1}, {4, 4, 1}}) {
         const std::vector<FlatUnit> units = layout.finish(parts, 0, sections, slices);
         BOOST_TEST(units.size() == static_cast<size_t>(1 + slices));
-        BOOST_TEST(units[0].nf4() == nullptr);
+        BOOST_TEST(units[0].codes() == nullptr);
         std::map<std::string, int64_t> next;
         for (size_t u = 1; u < units.size(); ++u) {
             const FlatUnit& unit = units[u];
             const int64_t experts = 4 / sections / slices;
-            BOOST_TEST(unit.nf4()->num_blocks() == experts * (2 + 2));
+            BOOST_TEST(unit.codes()->num_scales() == experts * (2 + 2));
             BOOST_TEST(unit.size() % (parts * 32) == 0);
             for (int64_t part = 0; part < parts; ++part)
                 for (const TensorPiece& piece : unit.pieces(part_of(unit.size(), part, parts))) {

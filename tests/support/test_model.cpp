@@ -78,10 +78,10 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
     shard::TensorSums none({});
     if (const auto failure = model::load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);
-    model::Nf4Scales scales;
-    if (const auto failure = model::load_nf4_weights(read, zero, scales, none))
+    model::CodeScales scales;
+    if (const auto failure = model::load_coded_weights(read, zero, scales, none))
         throw Error(*failure);
-    model::write_nf4_scales(scales, zero);
+    model::write_scales(scales, zero);
     zero.refresh_compute_weights();
     if (!adapter) model::set_magnitudes(spec, zero);
     zero.refresh_compute_weights();

@@ -1,4 +1,4 @@
-"""Runs with adapters beside a model in four bits: layouts, going on, merged models, scores, and the bytes of the weights."""
+"""Runs with adapters beside a model in four or eight bits: layouts, going on, merged models, scores, and the bytes of the weights."""
 
 import json
 import os
@@ -104,30 +104,65 @@ class Quantized(TrainerTest):
         self.assertAlmostEqual(*means, delta=1e-4)
 
     def test_bytes(self):
-        with open(os.path.join(self.whole, "metrics.jsonl")) as file:
+        self.expect_bytes(self.whole, NF4, lambda rows, width: (0.5 + 1 / 64 + 4 / 16384) * rows * width)
+
+    def expect_bytes(self, output, form, bytes_of):
+        """The plan is what was measured, and as the formula says: numbers of 4 bytes, and codes with their scales."""
+        with open(os.path.join(output, "metrics.jsonl")) as file:
             measured = json.loads(file.readline())
         planned = run("plan", "--world", "2", "--gpu", HOST, "--model_name_or_path", MODEL, "--json", "--bf16", "false", *CUT,
-                      "--max_length", "48", *LORA, *NF4)
+                      "--max_length", "48", *LORA, *form)
         self.expect(planned, 0)
         planned = json.loads(planned.stdout)["memory_bytes"]
         for kind in ("weights", "gathered", "optimizer"):
             self.assertEqual(planned[kind], measured[f"memory_{kind}_bytes"], kind)
-        # The formula: numbers of 4 bytes, but half a byte and a share of the scales in blocks.
         with open(os.path.join(MODEL, "model.safetensors"), "rb") as opened:
             header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
-        with open(os.path.join(self.whole, "adapter_model.safetensors"), "rb") as opened:
+        with open(os.path.join(output, "adapter_model.safetensors"), "rb") as opened:
             adapter = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
         header.pop("__metadata__", None), adapter.pop("__metadata__", None)
-        numbers = four_bits = 0
+        codes = numbers = 0
         for name, tensor in header.items():
-            count = tensor["shape"][0] * (tensor["shape"] + [1])[1]
+            rows, width = (tensor["shape"] + [1])[:2]
             if ".layers." in name and len(tensor["shape"]) == 2:
-                four_bits += count
+                codes += bytes_of(rows, width)
             else:
-                numbers += count
+                numbers += rows * width
         numbers += sum(tensor["shape"][0] * tensor["shape"][1] for tensor in adapter.values())
-        formula = (4 * numbers + (0.5 + 1 / 64 + 4 / 16384) * four_bits) / 2
+        formula = (4 * numbers + codes) / 2
         self.assertAlmostEqual(measured["memory_weights_bytes"], formula, delta=0.02 * formula)
+
+    def test_eight_bits(self):
+        int8, whole = (*LORA, "--load_in_8bit"), self.path("whole")
+        self.expect(self.train(whole, *CUT, lora=int8, ranks=2), 0)
+        for name, flags, ranks in (("one", [], None), ("sp", ["--profile", "zero3", "--sp_size", "2"], 2), ("two", ["--profile", "zero2"], 2)):
+            rows = "2" if name == "two" else "4"
+            self.expect(self.train(self.path(name), *flags, "--per_device_train_batch_size", rows, lora=int8, ranks=ranks), 0)
+            for ours, theirs in zip(read_steps(self.path(name)), read_steps(whole), strict=True):
+                self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1e-5)
+        self.assertGreater(abs(read_steps(whole)[0]["loss"] - read_steps(self.whole)[0]["loss"]), 1e-4)
+        # Stopped after two steps, and resumed at another layout.
+        output = self.path("out")
+        constant = ["--lr_scheduler_type", "constant"]
+        self.expect(self.train(output, *CUT, *constant, "--max_steps", "2", lora=int8, ranks=2), 0)
+        self.expect(self.train(output, *constant, "--profile", "zero1", "--per_device_train_batch_size", "2", lora=int8, ranks=2), 0, "checkpoint-2")
+        self.expect(self.train(self.path("constant"), *CUT, *constant, lora=int8, ranks=2), 0)
+        for ours, theirs in zip(read_steps(output), read_steps(self.path("constant")), strict=True):
+            self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1e-5)
+        self.expect(self.train(output, *CUT, *constant, lora=LORA, ranks=2), 78, "load_in_8bit")
+        # The merged model is the one that was trained.
+        self.expect(run("export", os.path.join(whole, "checkpoint-4"), "--merge", "true", "--output_dir", self.path("merged"), ranks=2), 0)
+        still = ["--max_steps", "1", "--learning_rate", "0", "--per_device_train_batch_size", "4"]
+        self.expect(self.train(self.path("next"), *still, lora=[], model=self.path("merged")), 0)
+        self.expect(self.train(self.path("same"), *still, lora=["--adapter_name_or_path", whole, "--load_in_8bit"]), 0)
+        self.assertAlmostEqual(read_steps(self.path("next"))[0]["loss"], read_steps(self.path("same"))[0]["loss"], delta=1e-5)
+        self.expect_bytes(whole, ("--load_in_8bit",), lambda rows, width: rows * (width + 4))
+
+    def test_what_is_refused(self):
+        for lora, says in ((["--load_in_8bit"], "give use_peft true, or leave load_in_8bit out"),
+                           ([*LORA, *NF4, "--load_in_8bit"], "the frozen model is held in one of the two"),
+                           ([*LORA, "--load_in_8bit", "--lora_modules_to_save", "k_proj"], "is quantised (load_in_8bit) and cannot be trained whole")):
+            self.expect(self.train(self.path("refused"), lora=lora), 78, says)
 
 
 if __name__ == "__main__":

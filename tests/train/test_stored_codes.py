@@ -177,9 +177,14 @@ def in_four_bits(name, out, width, rng, kind="nf4", dtype="float32", is_nested=F
     return tensors, [rounded(fp32(values[code] * scales[i // 64])) for i, code in enumerate(codes)]
 
 
-def in_eight_bits(name, out, width, rng):
+def in_eight_bits(name, out, width, rng, is_quantised=False):
+    """is_quantised: scales of fp16 and rows with a code of 127, as bitsandbytes makes them."""
     codes = [rng.randrange(-127, 128) for _ in range(out * width)]
     scales = [fp32(rng.uniform(0.1, 0.5)) for _ in range(out)]
+    if is_quantised:
+        for row in range(out):
+            codes[row * width + rng.randrange(width)] = rng.choice((-127, 127))
+        scales = [struct.unpack("<e", struct.pack("<e", scale))[0] for scale in scales]
     of_code = fp32(7.874015748698502e-3)
     module = name.removesuffix("weight")
     return {name: ("I8", [out, width], struct.pack(f"<{len(codes)}b", *codes)),
@@ -313,6 +318,19 @@ class StoredCodes(TrainerTest):
                 self.expect(result, 0, says if model == coded else "")
                 losses.append(read_steps(output)[0]["loss"])
             self.assertEqual(*losses)
+
+    def test_rows_in_eight_bits_keep_their_codes(self):
+        form = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+        coded, _, _ = self.make("quantised rows", in_eight_bits, {"is_quantised": True}, form)
+        losses, merged = [], []
+        for flags, says in (((), ""), (("--load_in_8bit",), "which are quantised to int8")):
+            output = f"{coded} {len(flags)}"
+            self.expect(self.train(coded, output, "--profile", "zero3", *flags, ranks=3), 0, says)
+            losses.append(read_steps(output)[0]["loss"])
+            self.expect(run("export", output + "/checkpoint-1", "--merge", "true", "--dtype", "float32", "--output_dir", output + " m"), 0)
+            merged.append(read_tensors(output + " m"))
+        self.assertEqual(*losses)
+        self.assertEqual(*merged)
 
     def test_what_is_refused(self):
         coded, _, codes = self.make("refused", gptq, {}, GPTQ)

@@ -6,12 +6,12 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/shard/zero.hpp"
 
-// A frozen model in four bits, beside which adapters are trained.
+// A frozen model in four or eight bits, beside which adapters are trained.
 namespace ringshard::model {
 
-// Gives this form to the linear layers of the blocks, as transformers does with load_in_4bit, and
-// to each matrix of experts: the embedding, the head and routers keep their numbers. Fails (78)
-// where such a layer is trained whole.
+// Gives this form to the linear layers of the blocks, as transformers does with load_in_4bit
+// and load_in_8bit, and to each matrix of experts: the embedding, the head and routers keep their
+// numbers. Fails (78) where such a layer is trained whole.
 std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form);
 
 // Fills the frozen weights of `dense`, of the same model in fp32, with the dequantised weights of

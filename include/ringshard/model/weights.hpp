@@ -42,19 +42,19 @@ std::optional<Failure> load_weights(const shard::ReadWeight& read, const ModelSp
                                     const std::vector<shard::Zero::Weights>& into,
                                     shard::TensorSums& sums, const ChangeWeight& change = {});
 
-// The scales of the blocks that this rank has quantised, fp32 on the host, by unit.
-using Nf4Scales = std::map<size_t, at::Tensor>;
+// The scales of the groups of weights that begin in this rank's shards, fp32 on the host, by unit.
+using CodeScales = std::map<size_t, at::Tensor>;
 
-// Quantises the weights of the units in four bits, those of this rank's shards, a part at a time,
-// and adds the elements that are this rank's alone to `sums`, before they are quantised. Not
+// Quantises the weights of the units of codes, those of this rank's shards, a part at a time, and
+// adds the elements that are this rank's alone to `sums`, before they are quantised. Not
 // collective.
-std::optional<Failure> load_nf4_weights(const shard::ReadWeight& read, const shard::Zero& zero,
-                                        Nf4Scales& scales, shard::TensorSums& sums);
+std::optional<Failure> load_coded_weights(const shard::ReadWeight& read, const shard::Zero& zero,
+                                          CodeScales& scales, shard::TensorSums& sums);
 // Writes the scales that all ranks have made into the shards. Collective over the zero group.
-void write_nf4_scales(const Nf4Scales& scales, const shard::Zero& zero);
+void write_scales(const CodeScales& scales, const shard::Zero& zero);
 
 // Copies the weights of the file into this rank's shards, touching no more of it than they need.
-// Rows that the file does not have stay as they are. No unit lies in four bits. Counts the bytes
+// Rows that the file does not have stay as they are. No unit holds codes. Counts the bytes
 // that it has read. Not collective: ranks may fail by themselves, and agree afterwards.
 std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
                                     shard::Zero& zero, ByteCounter& bytes);

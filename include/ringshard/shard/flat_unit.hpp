@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/shard/nf4_layout.hpp"
+#include "ringshard/shard/code_layout.hpp"
 #include "ringshard/shard/placement.hpp"
 #include "ringshard/shard/shard_layout.hpp"
 
@@ -103,8 +103,8 @@ struct TensorPiece {
 // with the same places their gradients and moments: by the kind and the rule of their update,
 // every group aligned to the grain, the whole filled up so that it can be divided into equal parts.
 // Variants that train together lie one after the other, each as it would lie in a unit of its own.
-// A unit in four bits is a buffer of bytes (Nf4Layout), or several of them, one for each section;
-// each part of it begins with a block. A stack of matrices lies there matrix by matrix.
+// A unit of codes is a buffer of bytes (CodeLayout), or several of them, one for each section; in
+// four bits each part of it begins with a block. A stack of matrices lies there matrix by matrix.
 //
 // A unit with sections holds the same part of every divided tensor in each of them, in the same
 // places; a rank gathers its section alone. Or the divided tensors of a module are several units,
@@ -133,9 +133,9 @@ public:
     const std::string& name() const { return name_; }
     const Placement& placement() const { return placement_; }
     bool is_trained() const { return placement_.is_trained; }
-    // The places of a unit in four bits, or of each of its sections; null of other units. The
-    // pieces of a section are its matrices, in their order.
-    const Nf4Layout* nf4() const { return nf4_ ? &*nf4_ : nullptr; }
+    // The places of a unit of codes, or of each of its sections; null of other units. The pieces of
+    // a section are its matrices, in their order.
+    const CodeLayout* codes() const { return codes_ ? &*codes_ : nullptr; }
     size_t module() const { return module_; }
     // Whether it is gathered together with another unit.
     bool comes_with(const FlatUnit& other) const {
@@ -143,7 +143,7 @@ public:
     }
     // Of its module: 0, or the number of its slice, from 1.
     int64_t stage() const { return slice_.count > 1 ? slice_.number + 1 : 0; }
-    int64_t size() const { return size_; }  // elements, filled up; bytes in four bits
+    int64_t size() const { return size_; }  // elements, filled up; bytes of codes
     int64_t num_sections() const { return placement_.num_sections; }
     // Elements that a rank gathers and computes with: all, unless the unit has sections.
     int64_t section_size() const { return size_ / placement_.num_sections; }
@@ -162,7 +162,7 @@ public:
 
     bool holds(ParameterId id) const { return !groups_.at(id.group).shape.empty(); }
     // Returns a group that this unit holds as one tensor: a view of the flat buffer, or of a
-    // section. Of a unit in four bits, a new tensor of this type, with the weights that the codes
+    // section. Of a unit of codes, a new tensor of this type, with the weights that the codes
     // stand for. `slice`: one of equal slices of its first dimension, in whole matrices.
     at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type,
                     const Slice& slice) const;
@@ -182,7 +182,7 @@ private:
         size_t first_part = 0;         // of this group in a section
         size_t num_parts = 0;
     };
-    // A tensor in the buffer, the part of it that lies in one section, or a matrix in four bits.
+    // A tensor in the buffer, the part of it that lies in one section, or a matrix of codes.
     struct PlacedPart {
         size_t tensor;
         int64_t first;  // element of the tensor
@@ -208,7 +208,7 @@ private:
     void add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t variant);
     void add_parts(size_t tensor, int64_t first, int64_t size);
     void update_alike(UpdateKind kind, size_t rule);
-    void place_in_four_bits(int64_t num_parts);  // what is placed, if it lies so
+    void place_codes(int64_t num_parts);  // of what is placed, if it is coded
     at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type,
                      const Slice& slice) const;
 
@@ -216,7 +216,7 @@ private:
     Placement placement_;
     Slice slice_;
     size_t module_;
-    std::optional<Nf4Layout> nf4_;
+    std::optional<CodeLayout> codes_;
     std::vector<PlacedTensor> tensors_;
     std::vector<PlacedPart> placed_parts_;  // in the order of the buffer
     std::vector<PlacedGroup> groups_;       // in the order of the constructor's list
@@ -258,14 +258,14 @@ private:
 
 // The parameters of a module, or their gradients (fp32), as views of the flat buffers of its units,
 // which outlive it. Gradients of frozen parameters have no buffer, and are undefined tensors.
-// Each access to a parameter in four bits dequantises it into a new tensor, which the caller
+// Each access to a parameter of codes dequantises it into a new tensor, which the caller
 // releases after its use.
 class UnitTensors {
 public:
     struct Part {
         const FlatUnit* unit;
         at::Tensor flat;
-        at::ScalarType type = at::kFloat;  // of weights that lie in four bits
+        at::ScalarType type = at::kFloat;  // of weights that codes stand for
         // For gradients: true for each group whose buffer still has old values, since nothing was
         // added in this step. Null if there is no such group.
         std::vector<bool>* unbegun = nullptr;
@@ -277,7 +277,7 @@ public:
     at::Tensor operator[](ParameterId id) const;
     // One of equal slices of weights, as FlatUnit::view() has it.
     at::Tensor slice(ParameterId id, const FlatUnit::Slice& slice) const;
-    bool is_in_four_bits(ParameterId id) const;
+    bool is_coded(ParameterId id) const;
     // As above, for a product that overwrites the buffer if `begins` is true.
     struct Sum {
         at::Tensor numbers;

@@ -6,8 +6,8 @@
 namespace ringshard::shard {
 
 // The numbers in which weights rest and travel: of the compute type; fp32, whatever that type is;
-// or four bits, with scales in fp32 or in 8 bits (nested).
-enum class Codec { compute, fp32, nf4, nested_nf4 };
+// four bits, with scales in fp32 or in 8 bits (nested); or eight bits, with a scale for each row.
+enum class Codec { compute, fp32, nf4, nested_nf4, int8 };
 
 // What a weight is to the ranks. Weights of equal placement lie side by side in the units of their
 // modules, and in the same stores (Zero's shelves).
@@ -29,7 +29,8 @@ struct Placement {
     // Tensors begin at multiples of it, and so do the parts of ranks.
     int64_t grain = least_grain;
 
-    bool is_in_four_bits() const { return codec == Codec::nf4 || codec == Codec::nested_nf4; }
+    // Whether it holds bytes: codes and scales, in the places that CodeLayout gives them.
+    bool is_coded() const { return codec != Codec::compute && codec != Codec::fp32; }
     bool operator==(const Placement&) const = default;
 };
 

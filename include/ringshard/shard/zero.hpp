@@ -111,16 +111,16 @@ public:
         return *shelf_of_[unit];
     }
     // Shards of weights, of the shelves that `wanted` chooses: trained ones exact, frozen ones as
-    // they rest. Weights in four bits are bytes.
+    // they rest. Codes are bytes.
     struct Weights {
         const Chunks& chunks;
         FlatStore& shards;
     };
     std::vector<Weights> weights_where(const std::function<bool(const Placement&)>& wanted) const;
     std::vector<Weights> trained_weights() const;
-    std::vector<Weights> frozen_weights() const;  // but those in four bits
-    std::vector<Weights> all_weights() const;     // but those in four bits
-    std::vector<Weights> nf4_weights() const;
+    std::vector<Weights> frozen_weights() const;  // but codes
+    std::vector<Weights> all_weights() const;     // but codes
+    std::vector<Weights> coded_weights() const;
     Weights weights_at_rest_of(size_t unit) const {
         return {shelf_of(unit).chunks, shelf_of(unit).exact()};
     }

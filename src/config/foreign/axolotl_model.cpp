@@ -61,15 +61,10 @@ void read_axolotl_template(ForeignImport& import) {
 // Reads how the base is rounded to four bits; `is_held`: it is.
 void read_four_bits(ForeignImport& import, bool is_held) {
     if (is_held) import.set_default("use_bnb_nested_quant", "true");
-    for (const auto& [key, setting] :
-         {std::pair{"bnb_config_kwargs.bnb_4bit_use_double_quant", "use_bnb_nested_quant"},
-          std::pair{"bnb_config_kwargs.bnb_4bit_quant_type", "bnb_4bit_quant_type"}}) {
-        if (!import.has(key)) continue;
-        if (is_held)
-            import.set(key, setting, import.at(key));
-        else
-            import.idle(key, "the base is not held in four bits");
-    }
+    import.set_of_four_bits(is_held, "bnb_config_kwargs.bnb_4bit_use_double_quant",
+                            "use_bnb_nested_quant");
+    import.set_of_four_bits(is_held, "bnb_config_kwargs.bnb_4bit_quant_type",
+                            "bnb_4bit_quant_type");
 }
 
 void read_axolotl_adapter(ForeignImport& import) {
@@ -82,6 +77,8 @@ void read_axolotl_adapter(ForeignImport& import) {
         read_four_bits(import, false);
         if (import.is_on("load_in_4bit"))
             import.refuse("load_in_4bit", "a base in four bits has adapters; give adapter qlora");
+        if (import.is_on("load_in_8bit"))
+            import.refuse("load_in_8bit", "a base in eight bits has adapters; give adapter lora");
         return;
     }
     if (adapter != "lora" && adapter != "qlora")

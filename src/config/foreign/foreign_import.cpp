@@ -98,6 +98,15 @@ void ForeignImport::note(const std::string& path, const std::string& text) {
         format_text("{} = {} [{}]: {}", path, this->text(path), file_.place(path), text));
 }
 
+void ForeignImport::set_of_four_bits(bool is_held, const std::string& path,
+                                     const std::string& setting) {
+    if (!has(path)) return;
+    if (is_held)
+        set(path, setting, at(path));
+    else
+        idle(path, "the base is not held in four bits");
+}
+
 void ForeignImport::idle(const std::string& path, std::string_view reason) {
     told_.insert(path);
     result_.idle.emplace_back(path, reason);

@@ -38,6 +38,9 @@ public:
     void set(const std::string& path, const std::string& setting, const std::string& value);
     void set(const std::string& path, const std::string& setting,
              const nlohmann::ordered_json& value);
+    // Of a key that only a base in four bits has: idle for another base. Nothing if it is not
+    // there.
+    void set_of_four_bits(bool is_held, const std::string& path, const std::string& setting);
     // Adds a member of config.json.
     void set_model_field(const std::string& path, const std::string& field,
                          const nlohmann::ordered_json& value);

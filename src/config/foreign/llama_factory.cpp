@@ -44,13 +44,16 @@ void read_tuner(ForeignImport& import) {
 }
 
 void read_base(ForeignImport& import) {
+    const bool has_four_bits = import.text("quantization_bit") == "4";
+    import.set_of_four_bits(has_four_bits, "double_quantization", "use_bnb_nested_quant");
+    import.set_of_four_bits(has_four_bits, "quantization_type", "bnb_4bit_quant_type");
     if (!import.has("quantization_bit")) return;
     const std::string method = import.text("quantization_method", "bnb");
     if (method != "bnb" && method != "bitsandbytes" && method != "BNB")
         return import.refuse("quantization_method", "bnb is served");
     if (import.text("quantization_bit") == "8")
         import.set("quantization_bit", "load_in_8bit", std::string("true"));
-    else if (import.text("quantization_bit") == "4")
+    else if (has_four_bits)
         import.set("quantization_bit", "load_in_4bit", std::string("true"));
     else
         import.refuse("quantization_bit", "4 and 8 are served");

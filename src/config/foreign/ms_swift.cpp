@@ -30,6 +30,8 @@ void read_ms_swift_precision(ForeignImport& import) {
     if (type == "bfloat16") import.set("torch_dtype", "mixed_precision", std::string("bf16"));
     if (type == "float32") import.set("torch_dtype", "mixed_precision", std::string("no"));
     if (type == "float16") import.set("torch_dtype", "mixed_precision", std::string("fp16"));
+    import.set_of_four_bits(import.text("quant_bits") == "4", "bnb_4bit_use_double_quant",
+                            "use_bnb_nested_quant");
     if (import.has("quant_bits")) {
         const std::string bits = import.text("quant_bits");
         const std::string method = import.text("quant_method", "bnb");

@@ -41,7 +41,7 @@ constexpr ForeignKey ms_swift_list[] = {
     {"quant_bits", read},
     {"quant_method", read},
     {"bnb_4bit_compute_dtype", idle, "mixed_precision is the type of products"},
-    {"bnb_4bit_use_double_quant", sets, "use_bnb_nested_quant"},
+    {"bnb_4bit_use_double_quant", read},
     {"hqq_axis", idle, "it concerns HQQ"},
     {"val_dataset_shuffle", idle, "the loss of an evaluation does not depend on the order"},
     {"download_mode", idle, "models and data are read from disk"},

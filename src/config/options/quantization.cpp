@@ -11,6 +11,12 @@ void add_quantization_options(OptionTable& table) {
                "them; the adapters of use_peft are trained beside them.")
         .shapes_loss_if_set();
     group
+        .serve("load_in_8bit", &QuantizationSettings::load_in_8bit,
+               "Keep the linear layers of the frozen model in eight bits, int8 rows with scales as "
+               "bitsandbytes' LLM.int8 holds them; the adapters of use_peft are trained beside "
+               "them, and products are computed with the dequantised weights.")
+        .shapes_loss_if_set();
+    group
         .serve("bnb_4bit_quant_type", &QuantizationSettings::bnb_4bit_quant_type,
                "The values that four bits stand for: nf4.")
         .but_not({"fp4"},
@@ -24,14 +30,10 @@ void add_quantization_options(OptionTable& table) {
         .shapes_loss_if_set();
     group.accept("bnb_4bit_quant_storage", Shape::word, "null",
                  "codes are held, cut and sent as bytes; another type changes no number");
-    group.replace("load_in_8bit", Shape::boolean, "false",
-                  "the frozen model is held in the type of the computation (mixed_precision), "
-                  "2 bytes a weight in bf16 where 8 bits take 1; load_in_4bit true holds it in "
-                  "NF4, half a byte");
     group.block("quantization_config", "Fields of transformers' BitsAndBytesConfig as JSON.", {},
                 {{"bnb_4bit_use_double_quant", "use_bnb_nested_quant"}});
     group.accept("bnb_4bit_compute_dtype", Shape::word, "null",
-                 "products with weights in four bits are computed in the type of mixed_precision");
+                 "products with quantised weights are computed in the type of mixed_precision");
     group.accept("quant_method", Shape::word, "null", "load_in_4bit and load_in_8bit say it");
 }
 

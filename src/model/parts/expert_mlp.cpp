@@ -111,7 +111,7 @@ template <class Multiply>
 at::Tensor ExpertMlp::by_slices(const Rows& rows, const Matrices& matrices, const at::Tensor& x,
                                 int64_t columns, Multiply multiply) const {
     const int64_t experts = std::ssize(rows.counts);
-    const int64_t slices = rows.weights.is_in_four_bits(matrices.id)
+    const int64_t slices = rows.weights.is_coded(matrices.id)
                                ? slices_to_dequantise(experts, matrices.out * matrices.in,
                                                       rows.context.most_dequantised)
                                : 1;

@@ -75,7 +75,7 @@ struct ProjectionContext {
     AdapterRows rows{};
     // Of the input or output of one product. LibTorch's and cuBLAS's are not proven from 2^31 on.
     int64_t most_elements = int64_t{1} << 30;
-    int64_t most_dequantised = int64_t{1} << 25;  // weights of experts in four bits at a time
+    int64_t most_dequantised = int64_t{1} << 25;  // weights of experts in codes at a time
     std::optional<Fp8Context> fp8{};              // if products with weights are in FP8
 
     // Of some of the tokens.

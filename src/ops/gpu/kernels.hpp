@@ -300,6 +300,17 @@ struct DequantizeNf4 {
 };
 void dequantize_nf4(const Queue& queue, const DequantizeNf4& work);
 
+// Weights from eight bits (ops/int8.hpp).
+struct DequantizeInt8 {
+    NumberType type;
+    void* into;           // [rows, width]
+    const int8_t* codes;  // [rows, width]
+    const float* scales;  // [rows]
+    int64_t rows;
+    int64_t width;
+};
+void dequantize_int8(const Queue& queue, const DequantizeInt8& work);
+
 // Two results of attention over different keys become one. Rows of more_out are dense; so are the
 // heads of out.
 struct MergeAttention {

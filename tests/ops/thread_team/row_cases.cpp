@@ -87,6 +87,21 @@ void four_bits(int64_t count, bool is_nested) {
     });
 }
 
+// A team to a row.
+template <class T>
+void eight_bits(int64_t rows, int64_t width) {
+    compare(named<T>("dequantize_int8", width), [&](const Queue& queue, Memory& memory) {
+        std::vector<int8_t> codes;
+        for (const uint8_t byte : bytes(rows * width)) codes.push_back(static_cast<int8_t>(byte));
+        dequantize_int8(queue, {.type = number_type<T>,
+                                .into = memory.unset<T>(rows * width),
+                                .codes = memory.values(codes),
+                                .scales = memory.numbers<float>(rows),
+                                .rows = rows,
+                                .width = width});
+    });
+}
+
 }  // namespace
 
 void row_cases(Part part) {
@@ -95,6 +110,7 @@ void row_cases(Part part) {
         gates<T>(520);
         embedding<T>(520);
         four_bits<T>(3200, true);
+        eight_bits<T>(3, 520);
     });
     if (part == Part::some) return;
     frequent_token(40);
@@ -102,6 +118,7 @@ void row_cases(Part part) {
     gates<bf16>(2056);
     embedding<bf16>(2056);
     four_bits<bf16>(3201, false);
+    eight_bits<bf16>(2, 77);
 }
 
 }  // namespace ringshard::test

@@ -1,4 +1,4 @@
-"""Matrices in four bits, as bitsandbytes quantises them.
+"""Matrices in four and eight bits, as bitsandbytes quantises them.
 
     python nf4.py --out tests/parity/data/nf4
 
@@ -40,6 +40,25 @@ def make(name, random):
     return weights
 
 
+def make_rows(random):
+    weights = 0.02 * torch.randn((9, 40), generator=random)
+    weights[1] = 0
+    weights[2] *= 1e-4  # below the normal numbers of fp16
+    weights[3] *= 1e6
+    weights[4, 0], weights[4, 1:] = 127, torch.arange(39) - 19.5  # halves of a code
+    weights[5] = weights[5].bfloat16()
+    return weights
+
+
+def write_int8(out, random):
+    weights = make_rows(random)
+    codes, scales, _ = bnb.int8_vectorwise_quant(weights.half())
+    dense = bnb.int8_vectorwise_dequant(codes, scales)
+    tensors = {"weight": weights, "codes": codes.view(torch.uint8), "scales": scales, "dense": dense}
+    save_file(tensors, out / "int8.safetensors", metadata={"format": "pt"})
+    (out / "int8.safetensors").chmod(0o644)
+
+
 def write(out):
     random = torch.Generator().manual_seed(20261)
     tensors = {}
@@ -63,6 +82,7 @@ def write(out):
     out.mkdir(parents=True, exist_ok=True)
     save_file({key: value.contiguous() for key, value in tensors.items()}, out / "codes.safetensors", metadata={"format": "pt"})
     (out / "codes.safetensors").chmod(0o644)
+    write_int8(out, random)
 
 
 if __name__ == "__main__":

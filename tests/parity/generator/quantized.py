@@ -1,4 +1,4 @@
-"""Training of adapters beside models in four bits, by TRL's SFTTrainer, PEFT and bitsandbytes, on the CPU.
+"""Training of adapters beside models in four and eight bits, by TRL's SFTTrainer, PEFT and bitsandbytes, on the CPU.
 
     python quantized.py --out tests/parity/data [--only CASE,...]
 
@@ -35,12 +35,14 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig  # noqa: E402
 
 PLAIN, NESTED = {"load_in_4bit": True}, {"load_in_4bit": True, "use_bnb_nested_quant": True}
+EIGHT = {"load_in_8bit": True}
 CASES = {
     "nf4": (case("qwen3_all", COMPLETION), PLAIN),
     "nf4_nested_packed": (case("llama3_all", SHORT, **PACKED), NESTED),
     "nf4_tied": (case("qwen2_qv", CHAT), PLAIN),
     "nf4_bf16": (case("qwen3_all", COMPLETION, bf16=True), NESTED),
     "nf4_dora": (case("qwen2_dora", CHAT, weight_decay=0.1), NESTED),
+    "int8": (case("qwen2_qv", CHAT), EIGHT),
     "nf4_dora_bf16": (case("qwen2_dora", CHAT, weight_decay=0.1, bf16=True), PLAIN),
 }
 
@@ -50,8 +52,9 @@ def run_case(name, out):
 
     spec, quantization = CASES[name]
     base_name = adapters.STARTS[spec["start"]][0]
-    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype="float32", bnb_4bit_quant_type="nf4",
-                                bnb_4bit_use_double_quant="use_bnb_nested_quant" in quantization)
+    config = BitsAndBytesConfig(load_in_8bit=True) if quantization == EIGHT else \
+        BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype="float32", bnb_4bit_quant_type="nf4",
+                           bnb_4bit_use_double_quant="use_bnb_nested_quant" in quantization)
     base = AutoModelForCausalLM.from_pretrained(f"models/{base_name}", dtype=torch.float32, quantization_config=config)
     model = PeftModel.from_pretrained(base, str(out / "start" / spec["start"]), is_trainable=True)
     begun = {key: value.detach().clone() for key, value in model.named_parameters() if value.requires_grad}
@@ -62,7 +65,7 @@ def run_case(name, out):
         if value.requires_grad:
             value.data = begun[key]
     summary = trainer.train()
-    quantized = sorted(key for key, value in trainer.model.named_modules() if isinstance(value, bitsandbytes.nn.Linear4bit))
+    quantized = sorted(key for key, value in trainer.model.named_modules() if isinstance(value, (bitsandbytes.nn.Linear4bit, bitsandbytes.nn.Linear8bitLt)))
     model_args, peft_args = adapters.settings_of(spec["start"], "float32")
     drop = ("runtime", "per_second", "flos")
     result = {
@@ -83,7 +86,7 @@ def write_case(name, out):
     (out / f"{name}.safetensors").chmod(0o644)
     write_json(out / f"{name}.json", result)
     first, last = result["steps"][0], result["steps"][-1]
-    print(f"{name}: {len(result['steps'])} steps, {len(result['quantized'])} layers in four bits, loss {first['loss']:.4f} -> "
+    print(f"{name}: {len(result['steps'])} steps, {len(result['quantized'])} quantised layers, loss {first['loss']:.4f} -> "
           f"{last['loss']:.4f}, norm {first['grad_norm']:.3f} -> {last['grad_norm']:.3f}", flush=True)
 
 

@@ -43,12 +43,13 @@ namespace {
 
 // The form in which a run held its frozen matrices.
 shard::Codec frozen_form_of(const checkpoint::Checkpoint& checkpoint) {
+    if (setting_then(checkpoint, "load_in_8bit") == "true") return shard::Codec::int8;
     if (setting_then(checkpoint, "load_in_4bit") != "true") return shard::Codec::compute;
     const bool is_nested = setting_then(checkpoint, "use_bnb_nested_quant") == "true";
     return is_nested ? shard::Codec::nested_nf4 : shard::Codec::nf4;
 }
 
-// Adapters that were trained beside weights in four bits belong to these, and not to those that
+// Adapters that were trained beside quantised weights belong to these, and not to those that
 // were quantised. Collective over the world.
 std::optional<comm::AgreedFailure> replace_quantized(const checkpoint::Checkpoint& checkpoint,
                                                      const Pretrained& weights,

@@ -231,10 +231,10 @@ comm::Agreed<checkpoint::FrozenWeights> Pretrained::load(const model::ModelSpec&
             return initial_->subtract(tensor, first, elements);
         };
     std::optional<Failure> failure = model::load_weights(read, spec, zero, into, sums, change);
-    model::Nf4Scales scales;
-    if (!failure) failure = model::load_nf4_weights(read, zero, scales, sums);
+    model::CodeScales scales;
+    if (!failure) failure = model::load_coded_weights(read, zero, scales, sums);
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
-    model::write_nf4_scales(scales, zero);
+    model::write_scales(scales, zero);
     const std::map<std::string, std::string> hashes = sums.over(group);
     // A weight is read from the first model in the chain that holds it.
     std::set<std::string> read_here = wanted_ == Wanted::all ? hashed : spec.frozen;

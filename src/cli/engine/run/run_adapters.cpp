@@ -318,9 +318,11 @@ std::optional<Failure> choose_weights(model::ModelSpec& spec, const config::Sett
                         "rate apart (loraplus_lr_embedding), which is not served; leave one out",
                         settings.origin_of("loraplus_lr_ratio").place));
     const config::QuantizationSettings& quantization = settings.values.quantization;
-    if (!quantization.load_in_4bit) return std::nullopt;
-    return model::quantize_frozen(
-        spec, quantization.use_bnb_nested_quant ? shard::Codec::nested_nf4 : shard::Codec::nf4);
+    if (!quantization.is_on()) return std::nullopt;
+    shard::Codec form = shard::Codec::int8;
+    if (quantization.load_in_4bit)
+        form = quantization.use_bnb_nested_quant ? shard::Codec::nested_nf4 : shard::Codec::nf4;
+    return model::quantize_frozen(spec, form);
 }
 
 // Refuses an optimizer that would update no weight.

@@ -142,17 +142,21 @@ void tell_unknown_fields(const std::filesystem::path& config_json) {
     if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
 }
 
-void tell_experts_in_four_bits(const model::ModelSpec& spec, const config::Config& config) {
-    if (config.quantization.load_in_4bit && spec.num_experts() > 0)
-        std::cerr << "note: load_in_4bit: the experts are in four bits, too; beside it TRL and "
-                     "axolotl on transformers 5 leave them in bf16\n";
+void tell_quantised_experts(const model::ModelSpec& spec,
+                            const config::QuantizationSettings& quantization) {
+    if (quantization.is_on() && spec.num_experts() > 0)
+        std::cerr << "note: " << quantization.setting() << ": the experts are in "
+                  << (quantization.load_in_8bit ? "eight" : "four")
+                  << " bits, too; beside it TRL and axolotl on transformers 5 leave them in bf16\n";
 }
 
-void tell_quantised_again(const model::ModelSpec& spec, const config::Config& config) {
-    if (config.quantization.load_in_4bit && spec.stored_form.is_quantised())
-        std::cerr << "note: load_in_4bit: the model's files hold codes of "
+void tell_quantised_again(const model::ModelSpec& spec,
+                          const config::QuantizationSettings& quantization) {
+    if (quantization.is_on() && spec.stored_form.is_quantised())
+        std::cerr << "note: " << quantization.setting() << ": the model's files hold codes of "
                   << spec.stored_form.method
-                  << "; they are read as numbers, which are quantised to nf4\n";
+                  << "; they are read as numbers, which are quantised to "
+                  << (quantization.load_in_8bit ? "int8" : "nf4") << '\n';
 }
 
 comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Placement& placement,
@@ -176,8 +180,8 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     if (const auto failure = choose_trained(spec.value(), context.settings, adapters))
         return comm::found_by_all(*failure);
     if (context.world.is_root()) {
-        tell_experts_in_four_bits(spec.value(), context.settings.values);
-        tell_quantised_again(spec.value(), context.settings.values);
+        tell_quantised_experts(spec.value(), context.settings.values.quantization);
+        tell_quantised_again(spec.value(), context.settings.values.quantization);
     }
     return std::move(spec).value();
 }

@@ -125,12 +125,12 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
 }
 
 // Returns the text of verify.json for the weights as they are, on rank 0; an empty one for adapters
-// that train together, and for a run in FP8 or with weights in four bits: a reader of its files
+// that train together, and for a run in FP8 or with quantised weights: a reader of its files
 // computes other numbers.
 comm::Agreed<std::string> TrainingRun::compute_references() {
     const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
-    if (!inputs.adapters.joint.empty() || config.quantization.load_in_4bit ||
+    if (!inputs.adapters.joint.empty() || config.quantization.is_on() ||
         model::fp8_options(config.training))
         return std::string();
     if (!references_) {
