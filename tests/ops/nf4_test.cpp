@@ -62,8 +62,10 @@ BOOST_AUTO_TEST_CASE(codes_and_scales_are_those_of_bitsandbytes) {
         const ops::Nf4Matrix of_nested{codes, of("scale_codes"), of("nested_scales"), of("mean")};
         for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
             const at::Tensor dense = at::empty(weights.sizes(), at::TensorOptions(type));
-            ops::dequantize_nf4(dense, plain);
-            BOOST_TEST(dense.equal(of("dense").to(type)), name);
+            if (name != "nested") {
+                ops::dequantize_nf4(dense, plain);
+                BOOST_TEST(dense.equal(of("dense").to(type)), name);
+            }
             ops::dequantize_nf4(dense, of_nested);
             BOOST_TEST(dense.equal(of("dense_nested").to(type)), name);
         }

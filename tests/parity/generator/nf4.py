@@ -72,9 +72,10 @@ def write(out):
         tensors.update({
             f"{name}.weight": weights, f"{name}.codes": codes.flatten(), f"{name}.scales": plain.absmax,
             f"{name}.scale_codes": nested.absmax, f"{name}.nested_scales": nested.state2.absmax,
-            f"{name}.mean": nested.offset.reshape(1), f"{name}.dense": bnb.dequantize_4bit(codes, plain),
-            f"{name}.dense_nested": bnb.dequantize_4bit(codes, nested),
+            f"{name}.mean": nested.offset.reshape(1), f"{name}.dense_nested": bnb.dequantize_4bit(codes, nested),
         })
+        if name != "nested":  # its scales are what it is for
+            tensors[f"{name}.dense"] = bnb.dequantize_4bit(codes, plain)
         nested.dtype = torch.bfloat16
         assert torch.equal(bnb.dequantize_4bit(codes, nested), tensors[f"{name}.dense_nested"].bfloat16())
     tensors["scale_values"] = nested.state2.code
