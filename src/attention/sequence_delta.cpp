@@ -77,8 +77,7 @@ struct Share {
         return x.defined() ? x.narrow(0, first_value_head, sizes.value_heads) : x;
     }
     ops::DecayWeights decay_of(const ops::DecayWeights& weights) const {
-        return {of_value_heads(weights.log_rate), of_value_heads(weights.bias),
-                weights.least_step};
+        return {of_value_heads(weights.log_rate), of_value_heads(weights.bias), weights.least_step};
     }
     DeltaWeights of(const DeltaWeights& weights) const {
         return {conv_of(weights.conv), decay_of(weights.decay), conv_of(weights.conv_bias),

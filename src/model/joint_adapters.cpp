@@ -8,7 +8,6 @@
 
 #include "adapter_targets.hpp"
 #include "module_names.hpp"
-#include "parts/expert_adapter.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -44,18 +43,6 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
                         name,
                         alone.embedding_adapter ? "would adapt " + alone.names.embedding
                                                 : "has trainable_token_indices")};
-    for (const BlockSpec& block : alone.blocks) {
-        if (block.experts() == nullptr) continue;
-        for (const auto& [layer, adapter] : block.adapters)
-            if (is_of_experts(*block.experts(), layer))
-                return Failure{
-                    ExitCode::settings,
-                    format_text("adapter {}: would adapt {}, and adapters that train together are "
-                                "for linear layers; name layers of the attention alone, as "
-                                "lora_target_modules q_proj,k_proj,v_proj,o_proj, or train it in a "
-                                "run of its own",
-                                name, layer)};
-    }
     return std::nullopt;
 }
 

@@ -71,7 +71,7 @@ FactorsByName factors_of(const BlockSpec& block, const std::string& prefix, cons
     FactorsByName factors;
     for (const auto& [layer, adapter] : block.adapters) {
         if (block.experts() && (layer == experts_gate_up || layer == experts_down)) {
-            const std::string name = prefix + expert_adapter_prefix(block, layer);
+            const std::string name = prefix + expert_adapter_prefix(block.adapters, layer);
             add_experts(factors, block, prefix, layer == experts_gate_up,
                         {tensors.at(name + ".lora_A.weight"), tensors.at(name + ".lora_B.weight"),
                          adapter.scaling});

@@ -48,6 +48,13 @@ BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 
                            "lora_target_modules": "q_proj,k_proj,v_proj,o_proj"},
                   "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
 
+# Of all matrices of experts, of some and of the router, and of none.
+OF_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4, "lora_target_modules": "q_proj",
+                        "lora_target_parameters": "mlp.experts.gate_up_proj,mlp.experts.down_proj"},
+              "wide": {"lora_r": 2, "learning_rate": 1e-3, "lora_dropout": 0.0, "seed": 3, "max_steps": 3, "loraplus_lr_ratio": 4,
+                       "lora_target_modules": "v_proj", "lora_target_parameters": "mlp.gate.weight,mlp.experts.down_proj"},
+              "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
+
 
 class JointAdapters(JointAdaptersTest):
     def test_one_rank(self):
@@ -225,20 +232,34 @@ class JointAdapters(JointAdaptersTest):
         self.expect_refusal("list: [{name: a, adapter_name_or_path: %s, lora_r: 3}]" % self.path("first-wide"), "adapter a: lora_r [",
                             "has another one", flags=["--dataset_name", self.data_of("small")])
 
-    def test_beside_experts(self):
-        os.makedirs(self.path(""))
-        config, model = self.path("config.json"), self.path("model")
+    def model_of_experts(self):
+        config, model = (os.path.join(self.folder.name, f"{self.id()} {name}") for name in ("config.json", "model"))
         with open(config, "w") as file:
             json.dump(EXPERTS, file)
         self.expect(run("init", "--config_json", config, "--output_dir", model), 0)
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(os.path.join(MODEL, file), model)
+        return model
+
+    def test_of_experts(self):
+        model, flags = self.model_of_experts(), ["--router_aux_loss_coef", "0"]
+        whole = self.expect_own_curves(*flags, of=OF_EXPERTS, model=model)
+        # An adapter's numbers are the same bits whatever the others learn.
+        faster = OF_EXPERTS | {"wide": OF_EXPERTS["wide"] | {"learning_rate": 1e-2}}
+        self.expect(self.train_together(self.path("faster"), *flags, adapters=self.write_adapters("faster.yaml", faster), model=model), 0)
+        for name, is_same in (("small", True), ("wide", False), ("short", True)):
+            ours, theirs = (read_file(folder, name, "adapter_model.safetensors") for folder in (whole, self.path("faster")))
+            self.assertEqual(ours == theirs, is_same, name)
+        for layout in (("--ep_size", "2"), ("--cp_size", "2", "--activation_policy", "input")):
+            with self.subTest(layout):
+                shutil.rmtree(self.path(""))
+                self.expect_own_curves(*flags, "--profile", "zero3", *layout, of=OF_EXPERTS, model=model, ranks=2)
+
+    def test_beside_experts(self):
+        model = self.model_of_experts()
         self.expect_own_curves("--router_aux_loss_coef", "0", "--profile", "zero3", "--ep_size", "2", of=BESIDE_EXPERTS, model=model,
                                ranks=2)
         self.expect(self.train_together(self.path("out"), model=model), 78, "router_aux_loss_coef = 0.05", "all adapters together")
-        experts = self.write_adapters("experts.yaml", {"small": {"lora_dropout": 0, "lora_target_modules": "all-linear"}})
-        self.expect(self.train_together(self.path("out"), "--router_aux_loss_coef", "0", adapters=experts, model=model), 78,
-                    "adapter small: would adapt mlp.", "q_proj,k_proj,v_proj,o_proj")
 
     @unittest.skipUnless("ALL_CASES" in os.environ, "each is a part of a layout below, or of one with evaluations, magnitudes or experts")
     def test_smaller_layouts(self):

@@ -7,8 +7,9 @@
 
 namespace ringshard::model {
 
-std::string expert_adapter_prefix(const BlockSpec& block, const std::string& parameter) {
-    const bool is_inner = parameter == experts_gate_up && block.adapters.contains(experts_down);
+std::string expert_adapter_prefix(const std::map<std::string, AdapterSpec>& layers,
+                                  const std::string& parameter) {
+    const bool is_inner = parameter == experts_gate_up && layers.contains(experts_down);
     return is_inner ? "mlp.experts.base_layer" : "mlp.experts";
 }
 
@@ -16,24 +17,22 @@ std::string router_name(const ExpertsSpec& experts) {
     return experts.tensors == ExpertTensors::single ? "mlp.gate" : experts.router;
 }
 
-bool is_of_experts(const ExpertsSpec& experts, const std::string& layer) {
-    return layer == experts_gate_up || layer == experts_down || layer == router_name(experts);
-}
-
 ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,
                              const AdapterSpec& adapter, int64_t experts,
-                             const std::vector<int64_t>& shape)
+                             const std::vector<int64_t>& shape, const LowRank::Declared& declared)
     : experts_(experts),
       rank_(adapter.rank),
       scaling_(adapter.scaling),
-      a_(unit.add(
-          {.tensors = {{format_text("{}.lora_A.weight", prefix), {experts * rank_, shape[1]}}},
-           .is_made_by_run = true})),
-      b_(unit.add(
-          {.tensors = {{format_text("{}.lora_B.weight", prefix), {shape[0], rank_ * experts}}},
-           .initial = shard::InitialValues::zeros,
-           .is_made_by_run = true,
-           .update = shard::UpdateKind::decaying_at_own_rate})),
+      a_(unit.add({.tensors = {{format_text("{}.{}", prefix, matrix_name("lora_A", declared.name)),
+                                {experts * rank_, shape[1]}}},
+                   .is_made_by_run = true,
+                   .variant = declared.number})),
+      b_(unit.add({.tensors = {{format_text("{}.{}", prefix, matrix_name("lora_B", declared.name)),
+                                {shape[0], rank_ * experts}}},
+                   .initial = shard::InitialValues::zeros,
+                   .is_made_by_run = true,
+                   .update = shard::UpdateKind::decaying_at_own_rate,
+                   .variant = declared.number})),
       operations_(2 * static_cast<double>(rank_ * (shape[0] + shape[1]))) {}
 
 at::Tensor ExpertAdapter::a_of(const Rows& rows, const shard::UnitTensors& tensors) const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "projection_spec.hpp"
+#include "low_rank.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 
 namespace ringshard::model {
@@ -16,10 +16,9 @@ inline constexpr const char* experts_gate_up = "mlp.experts.gate_up_proj";
 inline constexpr const char* experts_down = "mlp.experts.down_proj";
 // And that of the router in front of them, which files may call otherwise.
 std::string router_name(const ExpertsSpec& experts);
-// Returns true if one of BlockSpec::adapters is of experts or of their router.
-bool is_of_experts(const ExpertsSpec& experts, const std::string& layer);
 // The name in front of A and B. PEFT wraps the module once for each matrix, the last one outermost.
-std::string expert_adapter_prefix(const BlockSpec& block, const std::string& parameter);
+std::string expert_adapter_prefix(const std::map<std::string, AdapterSpec>& layers,
+                                  const std::string& parameter);
 
 // The adapter of one matrix of all experts of a block, as PEFT has it for a parameter of three
 // dimensions: y += scaling x (x A_e^T) B_e^T for the rows of expert e. A [experts x rank, in] has
@@ -27,9 +26,11 @@ std::string expert_adapter_prefix(const BlockSpec& block, const std::string& par
 // there of an expert.
 class ExpertAdapter {
 public:
-    // `prefix`: of the names of A and B. `shape`: [out, in] of an expert.
+    // `prefix`: of the names of A and B. `shape`: [out, in] of an expert. `declared`: the adapter
+    // that this is a part of.
     ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix, const AdapterSpec& adapter,
-                  int64_t experts, const std::vector<int64_t>& shape);
+                  int64_t experts, const std::vector<int64_t>& shape,
+                  const LowRank::Declared& declared);
 
     // The rows of the experts, in the order of the experts.
     struct Rows {

@@ -33,7 +33,16 @@ at::Tensor room_for(const at::Tensor& like, int64_t rows) {
     return at::empty(shape, like.options());
 }
 
-// Returns the rows chunk by chunk: experts of a chunk have numbers behind all of the chunk before.
+std::vector<int64_t> equal_parts(int64_t tokens, int64_t chunks) {
+    std::vector<int64_t> parts;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+        parts.push_back(tokens * (chunk + 1) / chunks - tokens * chunk / chunks);
+    return parts;
+}
+
+}  // namespace
+
+// Experts of a chunk have numbers behind all of the chunk before.
 ops::ExpertRows rows_by_chunk(const at::Tensor& experts, const ExpertsSpec& spec,
                               const std::vector<int64_t>& tokens_of_chunks) {
     if (tokens_of_chunks.size() == 1)
@@ -57,15 +66,6 @@ ops::ExpertRows rows_by_chunk(const at::Tensor& experts, const ExpertsSpec& spec
     return rows;
 }
 
-std::vector<int64_t> equal_parts(int64_t tokens, int64_t chunks) {
-    std::vector<int64_t> parts;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk)
-        parts.push_back(tokens * (chunk + 1) / chunks - tokens * chunk / chunks);
-    return parts;
-}
-
-}  // namespace
-
 int64_t chunks_of_exchange(const ExpertGroup& group, int64_t per_token, int64_t num_experts) {
     if (group.ranks == nullptr) return 1;
     const int64_t rows = group.most_tokens * group.ranks->size() * per_token / num_experts;
@@ -73,16 +73,23 @@ int64_t chunks_of_exchange(const ExpertGroup& group, int64_t per_token, int64_t 
 }
 
 ExpertExchange::ExpertExchange(const ExpertGroup& group, const at::Tensor& experts,
-                               const ExpertsSpec& spec, at::Tensor arrivals)
+                               const ExpertsSpec& spec,
+                               const std::vector<int64_t>& tokens_of_adapters, at::Tensor arrivals)
     : group_(group.ranks), per_token_(experts.size(1)), arrivals_(std::move(arrivals)) {
-    const std::vector<int64_t> tokens_of_chunks =
-        equal_parts(experts.size(0), chunks_of_exchange(group, per_token_, spec.count));
+    const int64_t adapters = std::ssize(tokens_of_adapters);
+    const int64_t chunks_of_adapter =
+        std::max<int64_t>(1, chunks_of_exchange(group, per_token_, spec.count) / adapters);
+    std::vector<int64_t> tokens_of_chunks;
+    for (const int64_t tokens : tokens_of_adapters)
+        for (const int64_t part : equal_parts(tokens, chunks_of_adapter))
+            tokens_of_chunks.push_back(part);
     rows_ = rows_by_chunk(experts, spec, tokens_of_chunks);
     auto counts = rows_.counts.begin();
     int64_t begin = 0;
     for (const int64_t tokens : tokens_of_chunks) {
         const std::vector<int64_t> sent(counts, counts + spec.count);
-        chunks_.push_back({begin, tokens, sent, sent});
+        const int64_t adapter = this->chunks() / chunks_of_adapter;
+        chunks_.push_back({begin, tokens, static_cast<size_t>(adapter), sent, sent});
         counts += spec.count;
         begin += tokens;
     }

@@ -12,17 +12,25 @@ namespace ringshard::model {
 // depends on sizes alone.
 int64_t chunks_of_exchange(const ExpertGroup& group, int64_t per_token, int64_t num_experts);
 
+// Returns the rows chunk by chunk, and expert by expert in each. experts [t, k]. Each chunk has so
+// many of the tokens.
+ops::ExpertRows rows_by_chunk(const at::Tensor& experts, const ExpertsSpec& spec,
+                              const std::vector<int64_t>& tokens_of_chunks);
+
 // The way of rows to the ranks of their experts, and back, in chunks of tokens: all-to-alls of
 // uneven parts. Every rank of the group takes part, with or without tokens. Without a group all
 // experts are here, and rows stay where they are, in one chunk.
 class ExpertExchange {
 public:
-    // experts [t, k]: of this rank's tokens. arrivals: those of an exchange of the same tokens;
+    // experts [t, k]: of this rank's tokens. tokens_of_adapters: how many of these each adapter
+    // has; a chunk has tokens of one. arrivals: those of an exchange of the same tokens;
     // undefined: the ranks exchange how many rows each of them sends. Collective over the group.
     ExpertExchange(const ExpertGroup& group, const at::Tensor& experts, const ExpertsSpec& spec,
-                   at::Tensor arrivals);
+                   const std::vector<int64_t>& tokens_of_adapters, at::Tensor arrivals);
 
     int64_t chunks() const { return std::ssize(chunks_); }
+    // The number of the adapter that the tokens of a chunk have.
+    size_t adapter(int64_t chunk) const { return of(chunk).adapter; }
     // [ranks, chunks, experts of this rank] int64: rows that each rank sends; undefined without a
     // group.
     const at::Tensor& arrivals() const { return arrivals_; }
@@ -58,6 +66,7 @@ private:
     struct Chunk {
         int64_t first_token;
         int64_t tokens;
+        size_t adapter;
         std::vector<int64_t> sent;    // to each expert
         std::vector<int64_t> counts;  // of each expert of this rank
         comm::RowCounts to_ranks{};

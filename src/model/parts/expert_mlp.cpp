@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "ringshard/base/text.hpp"
@@ -40,13 +41,27 @@ std::vector<std::string> inner_layers(const ExpertsSpec& spec) {
     return {spec.gate, spec.up};
 }
 
-// Returns nothing if the matrix of the experts has no adapter.
-std::optional<ExpertAdapter> adapter_of(shard::UnitLayout& unit, const BlockSpec& block,
-                                        const char* parameter, const std::vector<int64_t>& shape) {
-    const auto found = block.adapters.find(parameter);
-    if (found == block.adapters.end()) return std::nullopt;
-    return ExpertAdapter(unit, expert_adapter_prefix(block, parameter), found->second,
-                         block.experts()->count, shape);
+// Returns the adapter of a matrix of the experts, or one for each that trains together with
+// others; nothing in place of those that leave the matrix as it is.
+std::vector<std::optional<ExpertAdapter>> adapters_of(shard::UnitLayout& unit,
+                                                      const BlockSpec& block, const char* parameter,
+                                                      const std::vector<int64_t>& shape) {
+    std::vector<std::optional<ExpertAdapter>> adapters;
+    const auto add = [&](const LowRank::Declared& declared) {
+        adapters.emplace_back();
+        const auto found = declared.layers.find(parameter);
+        if (found != declared.layers.end())
+            adapters.back().emplace(unit, expert_adapter_prefix(declared.layers, parameter),
+                                    found->second, block.experts()->count, shape, declared);
+    };
+    if (block.joint.empty()) add({block.adapters});
+    for (size_t number = 0; number < block.joint.size(); ++number)
+        add({block.joint[number].layers, block.joint[number].name, number});
+    return adapters;
+}
+
+bool adapts_experts(const JointAdapter& adapter) {
+    return adapter.layers.contains(experts_gate_up) || adapter.layers.contains(experts_down);
 }
 
 // In how many equal slices experts in four bits become numbers.
@@ -98,8 +113,27 @@ ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const Expe
             spec_.intermediate},
       gate_up_bias_(bias_of(unit, spec_, spec_.up, spec_.inner_width())),
       down_bias_(bias_of(unit, spec_, spec_.down, width_)),
-      gate_up_adapter_(adapter_of(unit, block, experts_gate_up, {spec_.inner_width(), width_})),
-      down_adapter_(adapter_of(unit, block, experts_down, {width_, spec_.intermediate})) {}
+      gate_up_adapters_(adapters_of(unit, block, experts_gate_up, {spec_.inner_width(), width_})),
+      down_adapters_(adapters_of(unit, block, experts_down, {width_, spec_.intermediate})),
+      num_joint_(std::ranges::any_of(block.joint, adapts_experts) ? block.joint.size() : 0) {}
+
+std::vector<int64_t> ExpertMlp::tokens_by_adapter(const ProjectionContext& context,
+                                                  int64_t tokens) const {
+    const std::vector<int64_t>& bounds = context.rows.bounds;
+    if (num_joint_ == 0 || bounds.empty()) return {tokens};
+    std::vector<int64_t> counts;
+    for (size_t number = 0; number + 1 < num_joint_; ++number)
+        counts.push_back(bounds.at(number + 1) - bounds.at(number));
+    counts.push_back(tokens - bounds.at(num_joint_ - 1));  // with the fillers
+    return counts;
+}
+
+const ExpertAdapter* ExpertMlp::adapter_of(const Rows& rows, const Adapters& adapters) const {
+    if (num_joint_ > 0 && rows.context.rows.bounds.empty()) return nullptr;
+    if (num_joint_ == 0 && adapters.size() > 1) return nullptr;  // all of other layers
+    const std::optional<ExpertAdapter>& adapter = adapters.at(rows.adapter);
+    return adapter ? &*adapter : nullptr;
+}
 
 at::Tensor ExpertMlp::weights_of(const shard::UnitTensors& weights, const Matrices& matrices,
                                  const shard::FlatUnit::Slice& slice) const {
@@ -181,7 +215,8 @@ at::Tensor ExpertMlp::inner(const Rows& rows, const at::Tensor& x) const {
     if (gate_up_bias_)
         ops::add_group_biases(gate_up, of_these(rows, rows.weights[*gate_up_bias_]), {},
                               rows.counts);
-    if (gate_up_adapter_) gate_up_adapter_->forward(adapted(rows), x, gate_up);
+    if (const ExpertAdapter* const adapter = adapter_of(rows, gate_up_adapters_))
+        adapter->forward(adapted(rows), x, gate_up);
     return gate_up;
 }
 
@@ -191,7 +226,8 @@ at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
     at::Tensor y = forward(rows, down_, product);
     if (down_bias_)
         ops::add_group_biases(y, of_these(rows, rows.weights[*down_bias_]), factors, rows.counts);
-    if (down_adapter_) down_adapter_->forward(adapted(rows), product, y);
+    if (const ExpertAdapter* const adapter = adapter_of(rows, down_adapters_))
+        adapter->forward(adapted(rows), product, y);
     return y;
 }
 
@@ -201,8 +237,9 @@ at::Tensor ExpertMlp::backward_output(const Rows& rows, const shard::UnitTensors
                                       const at::Tensor& dy, const at::Tensor& factors,
                                       const at::Tensor& gate_up) const {
     const at::Tensor d_product = backward_input(rows, down_, dy);
-    at::Tensor d_inner;  // of the adapter
-    if (down_adapter_) d_inner = down_adapter_->backward_input(adapted(rows), dy, d_product);
+    const ExpertAdapter* const adapter = adapter_of(rows, down_adapters_);
+    at::Tensor d_inner;
+    if (adapter != nullptr) d_inner = adapter->backward_input(adapted(rows), dy, d_product);
     at::Tensor d_factors = sums_of_rows(activated(gate_up).mul_(d_product));
     if (down_bias_) {
         const at::Tensor of_bias = at::zeros_like(dy);
@@ -216,15 +253,15 @@ at::Tensor ExpertMlp::backward_output(const Rows& rows, const shard::UnitTensors
     const at::Tensor& product = d_product;  // written over
     product.mul_(factors);
     add_gradient(rows, gradients, down_, dy, product);
-    if (down_adapter_) down_adapter_->add_gradients(adapted(rows), gradients, dy, d_inner, product);
+    if (adapter != nullptr) adapter->add_gradients(adapted(rows), gradients, dy, d_inner, product);
     return d_factors;
 }
 
 ExpertMlp::InputGradient ExpertMlp::backward_inner(const Rows& rows,
                                                    const at::Tensor& d_gate_up) const {
     InputGradient made{backward_input(rows, gate_up_, d_gate_up)};
-    if (gate_up_adapter_)
-        made.d_inner = gate_up_adapter_->backward_input(adapted(rows), d_gate_up, made.dx);
+    if (const ExpertAdapter* const adapter = adapter_of(rows, gate_up_adapters_))
+        made.d_inner = adapter->backward_input(adapted(rows), d_gate_up, made.dx);
     return made;
 }
 
@@ -235,23 +272,25 @@ void ExpertMlp::add_inner_gradients(const Rows& rows, const shard::UnitTensors& 
     if (gate_up_bias_)
         ops::add_group_bias_gradient(of_these(rows, gradients[*gate_up_bias_]), d_gate_up, {},
                                      rows.counts);
-    if (gate_up_adapter_)
-        gate_up_adapter_->add_gradients(adapted(rows), gradients, d_gate_up, d_inner, x);
+    if (const ExpertAdapter* const adapter = adapter_of(rows, gate_up_adapters_))
+        adapter->add_gradients(adapted(rows), gradients, d_gate_up, d_inner, x);
 }
 
 void ExpertMlp::add_products(const MadeAgain& again, std::vector<ProductUse>& products) const {
     const auto add = [&](const char* name, const WeightUse& use, bool is_made_again,
-                         const std::optional<ExpertAdapter>& adapter) {
+                         const Adapters& adapters) {
         const double of_row =
             2 * static_cast<double>(use.shape.out) * static_cast<double>(use.shape.in);
         products.push_back({name, use.rows_per_token * of_row, is_made_again, use});
-        if (adapter)
-            products.push_back(
-                {"adapters", use.rows_per_token * adapter->operations(), is_made_again});
+        double of_adapter = 0;  // the largest
+        for (const auto& adapter : adapters)
+            if (adapter) of_adapter = std::max(of_adapter, adapter->operations());
+        if (of_adapter > 0)
+            products.push_back({"adapters", use.rows_per_token * of_adapter, is_made_again});
     };
     const std::vector<WeightUse> both = weights();
-    add("experts.gate_up", both[0], again.inner, gate_up_adapter_);
-    add("experts.down", both[1], again.outer, down_adapter_);
+    add("experts.gate_up", both[0], again.inner, gate_up_adapters_);
+    add("experts.down", both[1], again.outer, down_adapters_);
 }
 
 std::vector<WeightUse> ExpertMlp::weights() const {

@@ -22,7 +22,12 @@ public:
         const shard::UnitTensors& weights;
         const std::vector<int64_t>& counts;  // of each of some experts
         int64_t first = 0;                   // of these experts
+        size_t adapter = 0;                  // of those that train together: that of the rows
     };
+    // Returns how many of the tokens each of the adapters has that train together, in their order,
+    // if some of these are of experts; else the number of tokens alone.
+    std::vector<int64_t> tokens_by_adapter(const ProjectionContext& context, int64_t tokens) const;
+
     // Returns gate and up [m, 2i], without a gate [m, i], of the rows x [m, w].
     at::Tensor inner(const Rows& rows, const at::Tensor& x) const;
     // Returns [m, w]. factors [m, 1].
@@ -47,6 +52,9 @@ public:
     std::vector<WeightUse> weights() const;
 
 private:
+    using Adapters = std::vector<std::optional<ExpertAdapter>>;
+    // Returns the adapter of these rows, or null.
+    const ExpertAdapter* adapter_of(const Rows& rows, const Adapters& adapters) const;
     // The matrices of all experts, [out, in] each.
     struct Matrices {
         shard::ParameterId id;
@@ -75,8 +83,9 @@ private:
     Matrices down_;
     std::optional<shard::ParameterId> gate_up_bias_;  // [count, 2i]
     std::optional<shard::ParameterId> down_bias_;     // [count, w]
-    std::optional<ExpertAdapter> gate_up_adapter_;
-    std::optional<ExpertAdapter> down_adapter_;
+    Adapters gate_up_adapters_;
+    Adapters down_adapters_;
+    size_t num_joint_;  // adapters that train together; 0 if none of them is of experts
 };
 
 }  // namespace ringshard::model

@@ -115,6 +115,7 @@ Experts::Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& b
                      .in = width_,
                      .has_bias = spec_.router_has_bias,
                      .adapters = block.adapters,
+                     .joint = block.joint,
                      .form = form_of_router(spec_),
                      .is_never_quantised = true}),
       correction_(correction_of(unit, spec_)),
@@ -175,7 +176,8 @@ void Experts::make_inner(const Pass& pass, const at::Tensor& x) const {
 at::Tensor Experts::make_rows(const Pass& pass, const at::Tensor& x) const {
     const auto& [context, weights, saved] = pass;
     route(pass, x);
-    const ExpertExchange exchange(context.experts, saved[chosen_], spec_, {});
+    const ExpertExchange exchange(context.experts, saved[chosen_], spec_,
+                                  experts_.tokens_by_adapter(context.projections, x.size(0)), {});
     saved[arrivals_] = exchange.arrivals();
     const at::Tensor factors = row_weights(saved, exchange.rows(), x.scalar_type());
     const auto send = [&](int64_t chunk) {
@@ -192,7 +194,7 @@ at::Tensor Experts::make_rows(const Pass& pass, const at::Tensor& x) const {
         if (chunk + 1 < exchange.chunks()) arriving = send(chunk + 1);
         const std::vector<int64_t>& counts = exchange.counts(chunk);
         const ExpertMlp::Rows rows{context.projections, weights, counts,
-                                   first_expert(context, counts)};
+                                   first_expert(context, counts), exchange.adapter(chunk)};
         const at::Tensor gate_up = experts_.inner(rows, exchange.receive(chunk, std::move(here.x)));
         if (gate_up_.is_kept(context.policy)) keep(exchange, chunk, gate_up, saved[gate_up_]);
         const at::Tensor of_rows = exchange.receive(chunk, std::move(here.factors));
@@ -256,7 +258,9 @@ at::Tensor Experts::x_gradient(const BackwardPass& pass, const at::Tensor& dy,
                                const at::Tensor& x) const {
     const auto& [context, weights, saved] = static_cast<const Pass&>(pass);
     const shard::UnitTensors& gradients = pass.gradients;
-    const ExpertExchange exchange(context.experts, saved[chosen_], spec_, saved[arrivals_]);
+    const ExpertExchange exchange(context.experts, saved[chosen_], spec_,
+                                  experts_.tokens_by_adapter(context.projections, x.size(0)),
+                                  saved[arrivals_]);
     const at::Tensor factors = row_weights(saved, exchange.rows(), x.scalar_type());
     const auto send_x = [&](int64_t chunk) {
         return exchange.send_to_experts(chunk, take(x, exchange, chunk));
@@ -284,7 +288,7 @@ at::Tensor Experts::x_gradient(const BackwardPass& pass, const at::Tensor& dy,
         };
         const std::vector<int64_t>& counts = exchange.counts(chunk);
         const ExpertMlp::Rows rows{context.projections, weights, counts,
-                                   first_expert(context, counts)};
+                                   first_expert(context, counts), exchange.adapter(chunk)};
         at::Tensor x_rows;
         at::Tensor gate_up;  // that of its gradient after backward_output()
         if (!makes_inner) {

@@ -18,6 +18,16 @@ struct Slice {
     int64_t count;  // of slices
 };
 
+// The rows of the experts of a slice: side by side, in the order of the experts.
+struct SliceRows {
+    int64_t first;
+    int64_t count;
+    int64_t first_expert;
+    std::vector<int64_t> counts;
+
+    at::Tensor of(const at::Tensor& rows) const { return rows.narrow(0, first, count); }
+};
+
 // A router and its experts: the sum over the experts of a token of weight * down(activation(gate) *
 // up), plus the result of an MLP for all tokens, if the block has one. A rank has all experts of
 // the block, gathered like other weights; or each rank of a group has equally many, in order, and
@@ -76,6 +86,9 @@ private:
     void slice_backward(const Pass& pass, const shard::UnitTensors& of_slice,
                         const shard::UnitTensors& gradients, const Slice& slice,
                         Sliced& tokens) const;
+    // Of the rows of one adapter.
+    void rows_backward(const Pass& pass, const shard::UnitTensors& gradients, const SliceRows& here,
+                       const ExpertMlp::Rows& rows, Sliced& tokens) const;
     // Returns the gradient of x.
     at::Tensor finish_backward(const BackwardPass& pass, Sliced& tokens) const;
 

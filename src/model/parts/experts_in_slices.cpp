@@ -16,23 +16,26 @@ using shard::UnitTensors;
 
 namespace {
 
-// The rows of the experts of a slice: side by side, in the order of the experts.
-struct SliceRows {
-    int64_t first;
-    int64_t count;
-    int64_t first_expert;
-    std::vector<int64_t> counts;
-
-    at::Tensor of(const at::Tensor& rows) const { return rows.narrow(0, first, count); }
-};
-
-SliceRows rows_of(const ops::ExpertRows& rows, const Slice& slice) {
-    const int64_t experts = std::ssize(rows.counts) / slice.count;
-    const auto begin = rows.counts.begin() + slice.number * experts;
+// `all`: of the experts of the block. The rows of an adapter come after those of the one before.
+SliceRows rows_of(const ops::ExpertRows& rows, const Slice& slice, int64_t all, int64_t adapter) {
+    const int64_t experts = all / slice.count;
+    const auto begin = rows.counts.begin() + adapter * all + slice.number * experts;
     return {std::accumulate(rows.counts.begin(), begin, int64_t{0}),
             std::accumulate(begin, begin + experts, int64_t{0}),
             slice.number * experts,
             {begin, begin + experts}};
+}
+
+// Calls `work` with the rows of each adapter in a slice.
+template <class Work>
+void for_adapters(const Pass& pass, const UnitTensors& of_slice, const Slice& slice,
+                  const ops::ExpertRows& rows, int64_t experts, Work work) {
+    for (int64_t adapter = 0; adapter < std::ssize(rows.counts) / experts; ++adapter) {
+        const SliceRows here = rows_of(rows, slice, experts, adapter);
+        if (here.count > 0)
+            work(here, ExpertMlp::Rows{pass.context.projections, of_slice, here.counts,
+                                       here.first_expert, static_cast<size_t>(adapter)});
+    }
 }
 
 // Calls `work` with each slice and the tensors of the block and this slice, which are gathered.
@@ -101,7 +104,8 @@ void Experts::backward_in_slices(std::span<TokenChunk> chunks, const BackwardPas
 
 Experts::Sliced Experts::begin_slices(const Pass& pass, at::Tensor x) const {
     ops::ExpertRows rows =
-        ops::rows_by_expert(pass.saved[chosen_], spec_.count, spec_.planned_experts);
+        rows_by_chunk(pass.saved[chosen_], spec_,
+                      experts_.tokens_by_adapter(pass.context.projections, x.size(0)));
     at::Tensor factors = row_weights(pass.saved, rows, x.scalar_type());
     at::Tensor sums = ops::no_sums_of_experts(x);
     return {std::move(x), std::move(rows), std::move(factors), std::move(sums)};
@@ -113,14 +117,16 @@ void Experts::add_slice(const Pass& pass, const UnitTensors& of_slice, const Sli
     const bool is_kept = gate_up_.is_kept(pass.context.policy);
     if (is_kept && slice.number == 0)
         all = at::empty({tokens.rows.tokens.size(0), spec_.inner_width()}, tokens.x.options());
-    const SliceRows here = rows_of(tokens.rows, slice);
-    if (here.count == 0) return;
-    const ExpertMlp::Rows rows{pass.context.projections, of_slice, here.counts, here.first_expert};
-    const at::Tensor of_rows = here.of(tokens.rows.tokens);
-    const at::Tensor gate_up = experts_.inner(rows, ops::take_rows(tokens.x, of_rows));
-    if (is_kept) here.of(all).copy_(gate_up);
-    ops::add_rows_of_experts(tokens.sums, experts_.output(rows, gate_up, here.of(tokens.factors)),
-                             of_rows, here.counts);
+    for_adapters(pass, of_slice, slice, tokens.rows, spec_.count,
+                 [&](const SliceRows& here, const ExpertMlp::Rows& rows) {
+                     const at::Tensor of_rows = here.of(tokens.rows.tokens);
+                     const at::Tensor gate_up =
+                         experts_.inner(rows, ops::take_rows(tokens.x, of_rows));
+                     if (is_kept) here.of(all).copy_(gate_up);
+                     ops::add_rows_of_experts(
+                         tokens.sums, experts_.output(rows, gate_up, here.of(tokens.factors)),
+                         of_rows, here.counts);
+                 });
 }
 
 at::Tensor Experts::finish_slices(const Pass& pass, Sliced& tokens) const {
@@ -134,9 +140,14 @@ at::Tensor Experts::finish_slices(const Pass& pass, Sliced& tokens) const {
 void Experts::slice_backward(const Pass& pass, const UnitTensors& of_slice,
                              const UnitTensors& gradients, const Slice& slice,
                              Sliced& tokens) const {
-    const SliceRows here = rows_of(tokens.rows, slice);
-    if (here.count == 0) return;
-    const ExpertMlp::Rows rows{pass.context.projections, of_slice, here.counts, here.first_expert};
+    for_adapters(pass, of_slice, slice, tokens.rows, spec_.count,
+                 [&](const SliceRows& here, const ExpertMlp::Rows& rows) {
+                     rows_backward(pass, gradients, here, rows, tokens);
+                 });
+}
+
+void Experts::rows_backward(const Pass& pass, const UnitTensors& gradients, const SliceRows& here,
+                            const ExpertMlp::Rows& rows, Sliced& tokens) const {
     const at::Tensor of_rows = here.of(tokens.rows.tokens);
     const bool makes_inner = !pass.saved.has(gate_up_);
     at::Tensor x_rows;

@@ -13,12 +13,11 @@
 
 namespace ringshard::model {
 
-namespace {
-
-// "lora_A.weight", with the name of one of several adapters as PEFT has it.
 std::string matrix_name(const char* matrix, const std::string& adapter) {
     return format_text("{}{}{}.weight", matrix, adapter.empty() ? "" : ".", adapter);
 }
+
+namespace {
 
 std::string magnitude_name(const std::string& adapter) {
     return format_text("lora_magnitude_vector{}{}", adapter.empty() ? "" : ".", adapter);

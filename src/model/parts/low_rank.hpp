@@ -13,6 +13,9 @@
 
 namespace ringshard::model {
 
+// Returns "lora_A.weight", with the name of one of several adapters as PEFT has it.
+std::string matrix_name(const char* matrix, const std::string& adapter);
+
 // The adapters of the layers of a projection. For the columns y_i = x W_i^T of layer i:
 //
 //   LoRA: y_i += s_i ((x A_i^T) B_i^T + b_i), where B has a bias b_i (PEFT's lora_bias)
