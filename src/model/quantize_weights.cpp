@@ -7,6 +7,7 @@
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/weights.hpp"
+#include "safetensors_header.hpp"
 
 // Weights in four or eight bits: each rank quantises those of its shards, then all ranks share the
 // scales, which lie behind all codes; a nested one depends on all scales of its matrix.
@@ -96,11 +97,33 @@ bool quantize_groups(const CodedPart& part_of, const CodedChunk& chunk, int64_t 
     return true;
 }
 
+// Returns the codes that files hold of a matrix and a unit in four bits keeps; null: none.
+Expected<const StoredNf4*> kept_codes(const CodedFiles& coded, const shard::CodeLayout& layout,
+                                      const std::string& tensor) {
+    const StoredTensor* const found =
+        coded.files != nullptr && layout.is_in_four_bits() ? coded.files->find(tensor) : nullptr;
+    if (found == nullptr || !found->decoder) return static_cast<const StoredNf4*>(nullptr);
+    return found->decoder->nf4(*coded.files);
+}
+
+// The counter grows by the bytes of the codes.
+std::optional<Failure> read_exact(const CodedFiles& coded, const StoredNf4& kept,
+                                  const std::string& tensor, int64_t first, std::span<float> into) {
+    if (auto failure = kept.read_exact(*coded.files, first, into)) return failure;
+    const StoredTensor& stored = *coded.files->find(tensor);
+    coded.bytes->add(
+        static_cast<int64_t>(static_cast<double>(stored.length) * static_cast<double>(into.size()) /
+                             static_cast<double>(num_elements(stored.shape))));
+    return std::nullopt;
+}
+
 // Reads whole groups, and so the weights of a row that another rank holds too.
-std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
+std::optional<Failure> quantize_piece(const shard::ReadWeight& read, const CodedFiles& coded,
                                       const shard::TensorPiece& piece, const CodedChunk& chunk,
                                       shard::TensorSums& sums) {
     const CodedPart part_of = part_of_piece(piece, chunk);
+    const auto kept = kept_codes(coded, chunk.layout, part_of.name);
+    if (!kept) return kept.failure();
     const int64_t group = chunk.layout.group(part_of.width);
     const int64_t most = std::max<int64_t>(1, weights_at_once / group) * group;
     const int64_t groups_end =
@@ -108,7 +131,11 @@ std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
     std::vector<float> buffer;
     for (int64_t begin = part_of.weights.begin / group * group; begin < groups_end; begin += most) {
         buffer.resize(static_cast<size_t>(std::min(most, groups_end - begin)));
-        if (auto failure = read(part_of.name, part_of.matrix_first + begin, buffer)) return failure;
+        const int64_t first = part_of.matrix_first + begin;
+        if (auto failure = kept.value() != nullptr
+                               ? read_exact(coded, *kept.value(), part_of.name, first, buffer)
+                               : read(part_of.name, first, buffer))
+            return failure;
         if (!all_finite(buffer))
             return Failure{
                 ExitCode::bad_data,
@@ -119,7 +146,30 @@ std::optional<Failure> quantize_piece(const shard::ReadWeight& read,
                 format_text("{} holds numbers beyond 65504, the largest of fp16, to which "
                             "load_in_8bit rounds weights; give load_in_4bit, or leave it out",
                             part_of.name)};
+        if (kept.value() != nullptr) kept.value()->round(buffer);  // as the sums have the numbers
         add_own(part_of, chunk, begin, buffer, sums);
+    }
+    return std::nullopt;
+}
+
+// Reads the nested scales that files hold of the matrices of a unit whose scales lie in this rank's
+// shard.
+std::optional<Failure> read_nested_scales(const CodedFiles& coded, const shard::Zero& zero,
+                                          size_t unit, CodeScales& scales) {
+    const shard::FlatUnit& layout = zero.units()[unit];
+    const shard::Range section = zero.section_range(unit);
+    const shard::Range of_scales{section.begin + layout.codes()->code_bytes(), section.end};
+    if (layout.placement().codec != shard::Codec::nested_nf4 ||
+        intersect(of_scales, zero.weights_at_rest_of(unit).chunks.shard(unit)).size() == 0)
+        return std::nullopt;
+    const std::vector<shard::TensorPiece> matrices = layout.pieces(section);
+    for (size_t number = 0; number < matrices.size(); ++number) {
+        const auto kept = kept_codes(coded, *layout.codes(), matrices[number].tensor->spec.name);
+        if (!kept) return kept.failure();
+        if (kept.value() == nullptr) continue;
+        auto nested = kept.value()->nested_scales(*coded.files);
+        if (!nested) return nested.failure();
+        if (nested.value()) scales.stored[unit].emplace(number, std::move(*nested.value()));
     }
     return std::nullopt;
 }
@@ -149,13 +199,14 @@ std::vector<float> join_scales(const shard::Zero& zero, size_t unit, const at::T
     return scales;
 }
 
-void write_scales_of(const shard::Zero& zero, size_t unit, std::span<const float> scales) {
+void write_scales_of(const shard::Zero& zero, size_t unit, std::span<const float> scales,
+                     const shard::CodeLayout::NestedByMatrix& known) {
     const shard::CodeLayout& layout = *zero.units()[unit].codes();
     const auto [chunks, shards] = zero.weights_at_rest_of(unit);
     const int64_t section = zero.section_range(unit).begin;
     const shard::Range of_scales{section + layout.code_bytes(), section + layout.bytes()};
     if (intersect(of_scales, chunks.shard(unit)).size() == 0) return;
-    std::vector<uint8_t> bytes = layout.scale_bytes(scales);
+    std::vector<uint8_t> bytes = layout.scale_bytes(scales, known);
     const at::Tensor written =
         at::from_blob(bytes.data(), {std::ssize(bytes)}, at::TensorOptions(at::kByte));
     for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
@@ -172,26 +223,29 @@ void write_scales_of(const shard::Zero& zero, size_t unit, std::span<const float
 }  // namespace
 
 std::optional<Failure> load_coded_weights(const shard::ReadWeight& read, const shard::Zero& zero,
-                                          CodeScales& scales, shard::TensorSums& sums) {
+                                          CodeScales& scales, shard::TensorSums& sums,
+                                          const CodedFiles& coded) {
     for (const auto& [chunks, shards] : zero.coded_weights())
         for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
             const auto& [unit, range] = chunks[chunk];
             const shard::CodeLayout& layout = *zero.units()[unit].codes();
             const shard::Range begun =
                 layout.scales_begun_in(in_section(zero, unit, chunks.shard(unit)));
-            at::Tensor& of_shard = scales[unit];
-            if (!of_shard.defined())
+            at::Tensor& of_shard = scales.begun[unit];
+            if (!of_shard.defined()) {
                 of_shard = at::zeros({begun.size()}, at::TensorOptions(at::kFloat));
+                if (auto failure = read_nested_scales(coded, zero, unit, scales)) return failure;
+            }
             const at::Tensor numbers = shards.load(chunk, shard::Access::read);
             const at::Tensor here = numbers.to(at::kCPU);
-            const CodedChunk coded{layout,
-                                   in_section(zero, unit, range),
-                                   in_section(zero, unit, zero.exclusive_range(unit)),
-                                   span_of<uint8_t>(here),
-                                   begun,
-                                   span_of<float>(of_shard)};
+            const CodedChunk part{layout,
+                                  in_section(zero, unit, range),
+                                  in_section(zero, unit, zero.exclusive_range(unit)),
+                                  span_of<uint8_t>(here),
+                                  begun,
+                                  span_of<float>(of_shard)};
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
-                if (auto failure = quantize_piece(read, piece, coded, sums)) return failure;
+                if (auto failure = quantize_piece(read, coded, piece, part, sums)) return failure;
             if (!here.is_same(numbers)) numbers.copy_(here);
             shards.store(chunk, numbers);
         }
@@ -199,8 +253,12 @@ std::optional<Failure> load_coded_weights(const shard::ReadWeight& read, const s
 }
 
 void write_scales(const CodeScales& scales, const shard::Zero& zero) {
-    for (const auto& [unit, of_shard] : scales)
-        write_scales_of(zero, unit, join_scales(zero, unit, of_shard));
+    for (const auto& [unit, of_shard] : scales.begun) {
+        const auto known = scales.stored.find(unit);
+        write_scales_of(
+            zero, unit, join_scales(zero, unit, of_shard),
+            known == scales.stored.end() ? shard::CodeLayout::NestedByMatrix() : known->second);
+    }
 }
 
 }  // namespace ringshard::model

@@ -87,7 +87,8 @@ ops::Nf4Matrix CodeLayout::in_four_bits(const at::Tensor& flat, size_t matrix) c
     return found;
 }
 
-std::vector<uint8_t> CodeLayout::scale_bytes(std::span<const float> scales) const {
+std::vector<uint8_t> CodeLayout::scale_bytes(std::span<const float> scales,
+                                             const NestedByMatrix& known) const {
     std::vector<uint8_t> bytes(static_cast<size_t>(bytes_ - code_bytes_));
     const auto put = [&](int64_t begin, const void* from, size_t count) {
         std::memcpy(bytes.data() + (begin - code_bytes_), from, count);
@@ -98,8 +99,12 @@ std::vector<uint8_t> CodeLayout::scale_bytes(std::span<const float> scales) cons
     }
     for (size_t number = 0; number < matrices_.size(); ++number) {
         const Matrix& place = matrices_[number];
-        const ops::NestedScales nested = ops::quantize_scales(scales.subspan(
-            static_cast<size_t>(place.first_scale), static_cast<size_t>(place.num_scales)));
+        const auto found = known.find(number);
+        const ops::NestedScales nested =
+            found != known.end()
+                ? found->second
+                : ops::quantize_scales(scales.subspan(static_cast<size_t>(place.first_scale),
+                                                      static_cast<size_t>(place.num_scales)));
         put(code_bytes_ + place.first_scale, nested.codes.data(), nested.codes.size());
         put(nested_begin_ + place.first_nested * float_bytes, nested.scales.data(),
             nested.scales.size() * sizeof(float));

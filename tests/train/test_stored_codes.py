@@ -152,20 +152,25 @@ def in_many_forms(name, out, width, rng):
     return make(name, out, width, rng, **more)
 
 
-def in_four_bits(name, out, width, rng, kind="nf4", dtype="float32", is_nested=False):
+def in_four_bits(name, out, width, rng, kind="nf4", dtype="float32", is_nested=False, is_quantised=False):
+    """is_quantised: values, blocks and a largest weight in each of them as bitsandbytes has them."""
     size = out * width
-    values = [fp32(rng.uniform(-1, 1)) for _ in range(16)]
+    values = NF4 if is_quantised else [fp32(rng.uniform(-1, 1)) for _ in range(16)]
     codes = [rng.randrange(16) for _ in range(size)]
+    if is_quantised:
+        for block in range(0, size, 64):
+            codes[block + rng.randrange(64)] = rng.choice((0, 15))
     scales = [fp32(rng.uniform(0.05, 0.3)) for _ in range(math.ceil(size / 64))]
     state = {"quant_type": kind, "blocksize": 64, "dtype": dtype, "shape": [out, width]}
     tensors = {name: ("U8", [size // 2, 1], bytes(high << 4 | low for high, low in zip(codes[::2], codes[1::2]))),
                name + ".quant_map": ("F32", [16], struct.pack("<16f", *values))}
     if is_nested:
         bytes_of_scales = bytes(rng.randrange(256) for _ in scales)
-        nested_values = [fp32(rng.uniform(-1, 1)) for _ in range(256)]
-        nested = [fp32(rng.uniform(0.01, 0.05)) for _ in range(math.ceil(len(scales) / 8))]
-        state |= {"nested_blocksize": 8, "nested_dtype": "float32", "nested_offset": 0.125}
-        scales = [fp32(fp32(nested_values[code] * nested[i // 8]) + 0.125) for i, code in enumerate(bytes_of_scales)]
+        nested_values = DYNAMIC if is_quantised else [fp32(rng.uniform(-1, 1)) for _ in range(256)]
+        block = 256 if is_quantised else 8
+        nested = [fp32(rng.uniform(0.01, 0.05)) for _ in range(math.ceil(len(scales) / block))]
+        state |= {"nested_blocksize": block, "nested_dtype": "float32", "nested_offset": 0.125}
+        scales = [fp32(fp32(nested_values[code] * nested[i // block]) + 0.125) for i, code in enumerate(bytes_of_scales)]
         tensors |= {name + ".absmax": ("U8", [len(scales)], bytes_of_scales),
                     name + ".nested_absmax": ("F32", [len(nested)], struct.pack(f"<{len(nested)}f", *nested)),
                     name + ".nested_quant_map": ("F32", [256], struct.pack("<256f", *nested_values))}
@@ -193,6 +198,18 @@ def in_eight_bits(name, out, width, rng, is_quantised=False):
         [fp32(fp32(code * scales[i // width]) * of_code) for i, code in enumerate(codes)]
 
 
+# The values of NF4, and of codes of nested scales.
+with open(os.path.join(DATA, "nf4", "codes.safetensors"), "rb") as golden:
+    GOLDEN = golden.read()
+
+
+def golden_values(name):
+    begin = 8 + int.from_bytes(GOLDEN[:8], "little")
+    first, last = json.loads(GOLDEN[8:begin])[name]["data_offsets"]
+    return list(struct.unpack(f"<{(last - first) // 4}f", GOLDEN[begin + first:begin + last]))
+
+
+NF4, DYNAMIC = golden_values("values"), golden_values("scale_values")
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": False}
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
 COMPRESSED = {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "ignore": ["lm_head"]}
@@ -319,18 +336,42 @@ class StoredCodes(TrainerTest):
                 losses.append(read_steps(output)[0]["loss"])
             self.assertEqual(*losses)
 
-    def test_rows_in_eight_bits_keep_their_codes(self):
-        form = {"quant_method": "bitsandbytes", "load_in_8bit": True}
-        coded, _, _ = self.make("quantised rows", in_eight_bits, {"is_quantised": True}, form)
+    def expect_same_codes(self, name, make, more, form, *runs):
+        """Runs in which the base is read as numbers, and in which it is held as codes, compute the same bits."""
+        coded, _, _ = self.make(name, make, more, form)
         losses, merged = [], []
-        for flags, says in (((), ""), (("--load_in_8bit",), "which are quantised to int8")):
-            output = f"{coded} {len(flags)}"
+        for number, (flags, says) in enumerate((((), ""), *runs)):
+            output = f"{coded} {number}"
             self.expect(self.train(coded, output, "--profile", "zero3", *flags, ranks=3), 0, says)
             losses.append(read_steps(output)[0]["loss"])
-            self.expect(run("export", output + "/checkpoint-1", "--merge", "true", "--dtype", "float32", "--output_dir", output + " m"), 0)
+            self.expect(run("export", output + "/checkpoint-1", "--merge", "true", "--dtype", more.get("dtype", "float32"),
+                            "--output_dir", output + " m", ranks=2), 0)
             merged.append(read_tensors(output + " m"))
+        for loss, tensors in zip(losses[1:], merged[1:], strict=True):
+            self.assertEqual(loss, losses[0])
+            self.assertEqual(tensors, merged[0])
+
+    def test_rows_in_eight_bits_keep_their_codes(self):
+        form = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+        self.expect_same_codes("quantised rows", in_eight_bits, {"is_quantised": True}, form,
+                               (("--load_in_8bit",), "which are quantised to int8"))
+
+    def test_four_bits_keep_their_codes(self):
+        kept = "those in nf4 are kept"
+        nested = ("--load_in_4bit", "--use_bnb_nested_quant")
+        self.expect_same_codes("plain scales", in_four_bits, {"is_quantised": True}, BNB, (("--load_in_4bit",), kept))
+        self.expect_same_codes("nested scales", in_four_bits, {"is_quantised": True, "is_nested": True}, BNB,
+                               (("--load_in_4bit",), kept), (nested, kept))
+        # Numbers of bf16, in products of bf16, are rounded once in either case.
+        bf16_flags = ("--bf16", "true")
+        coded, _, _ = self.make("in bf16", in_four_bits, {"is_quantised": True, "is_nested": True, "dtype": "bfloat16"}, BNB)
+        losses = []
+        for number, flags in enumerate(((), nested)):
+            self.expect(self.train(coded, f"{coded} {number}", *bf16_flags, *flags, "--profile", "zero3", ranks=2), 0)
+            losses.append(read_steps(f"{coded} {number}")[0]["loss"])
         self.assertEqual(*losses)
-        self.assertEqual(*merged)
+        # Going on from a checkpoint, whose base is read as before.
+        self.expect(self.train(coded, f"{coded} 1", *bf16_flags, *nested, "--max_steps", "2"), 0, "checkpoint-1")
 
     def test_what_is_refused(self):
         coded, _, codes = self.make("refused", gptq, {}, GPTQ)

@@ -13,6 +13,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/comm/agree.hpp"
+#include "ringshard/ops/nf4.hpp"
 
 namespace ringshard::model {
 
@@ -109,9 +110,32 @@ private:
 };
 
 // Reads the numbers of a quantised matrix from the tensors that hold its codes and scales.
+// A matrix in NF4, with the values and blocks of ops/nf4.hpp.
+class StoredNf4 {
+public:
+    virtual ~StoredNf4() = default;
+    // Elements [first, first + into.size()), as Decoder::read(), before they are rounded to the
+    // type of the files: quantised, they have the codes and scales that the files hold.
+    virtual std::optional<Failure> read_exact(const StoredModel& files, int64_t first,
+                                              std::span<float> into) const = 0;
+    virtual void round(std::span<float> numbers) const = 0;
+    // Returns the codes of the scales; nothing if these are fp32, or have other values and blocks.
+    virtual Expected<std::optional<ops::NestedScales>> nested_scales(
+        const StoredModel& files) const = 0;
+
+protected:
+    StoredNf4() = default;
+    StoredNf4(const StoredNf4&) = default;
+    StoredNf4& operator=(const StoredNf4&) = default;
+};
+
 class Decoder {
 public:
     virtual ~Decoder() = default;
+    // Returns null for codes of another form.
+    virtual Expected<const StoredNf4*> nf4(const StoredModel&) const {
+        return static_cast<const StoredNf4*>(nullptr);
+    }
     // Elements [first, first + into.size()) of the matrix, of `files`, which hold these tensors.
     // Reads no more of them than the rows of the elements need.
     virtual std::optional<Failure> read(const StoredModel& files, int64_t first,

@@ -42,14 +42,25 @@ std::optional<Failure> load_weights(const shard::ReadWeight& read, const ModelSp
                                     const std::vector<shard::Zero::Weights>& into,
                                     shard::TensorSums& sums, const ChangeWeight& change = {});
 
-// The scales of the groups of weights that begin in this rank's shards, fp32 on the host, by unit.
-using CodeScales = std::map<size_t, at::Tensor>;
+// The scales of the groups of weights that begin in this rank's shards, fp32 on the host, and
+// nested scales that files hold of matrices, if the shards have a part of these: by unit.
+struct CodeScales {
+    std::map<size_t, at::Tensor> begun{};
+    std::map<size_t, shard::CodeLayout::NestedByMatrix> stored{};
+};
+
+// Files that hold codes, which a run in four bits keeps where they are NF4.
+struct CodedFiles {
+    const StoredModel* files = nullptr;  // null: none
+    ByteCounter* bytes = nullptr;
+};
 
 // Quantises the weights of the units of codes, those of this rank's shards, a part at a time, and
 // adds the elements that are this rank's alone to `sums`, before they are quantised. Not
 // collective.
 std::optional<Failure> load_coded_weights(const shard::ReadWeight& read, const shard::Zero& zero,
-                                          CodeScales& scales, shard::TensorSums& sums);
+                                          CodeScales& scales, shard::TensorSums& sums,
+                                          const CodedFiles& coded = {});
 // Writes the scales that all ranks have made into the shards. Collective over the zero group.
 void write_scales(const CodeScales& scales, const shard::Zero& zero);
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,8 @@ public:
     int64_t bytes() const { return bytes_; }
     int64_t code_bytes() const { return code_bytes_; }
     int64_t num_scales() const { return num_scales_; }
-    int64_t weights_of_byte() const { return codec_ == Codec::int8 ? 1 : 2; }
+    bool is_in_four_bits() const { return codec_ != Codec::int8; }
+    int64_t weights_of_byte() const { return is_in_four_bits() ? 2 : 1; }
     // Of a matrix whose rows have this width.
     int64_t group(int64_t width) const { return codec_ == Codec::int8 ? width : ops::nf4_block; }
     // The weights of a matrix that come first, among the weights that the bytes of codes have.
@@ -49,8 +51,11 @@ public:
     // Writes the weights of a matrix, fp32 or bf16.
     void dequantize(const at::Tensor& into, const at::Tensor& flat, size_t matrix) const;
 
-    // Returns the bytes behind the codes, made of the scales of all groups.
-    std::vector<uint8_t> scale_bytes(std::span<const float> scales) const;
+    // Returns the bytes behind the codes, made of the scales of all groups; nested scales of some
+    // matrices, by their number, may be known.
+    using NestedByMatrix = std::map<size_t, ops::NestedScales>;
+    std::vector<uint8_t> scale_bytes(std::span<const float> scales,
+                                     const NestedByMatrix& known = {}) const;
 
 private:
     struct Matrix {

@@ -42,16 +42,48 @@ struct Bnb4State {
     std::array<float, 256> nested_values{};
 };
 
-class Bnb4Decoder final : public Decoder {
+class Bnb4Decoder final : public Decoder, public StoredNf4 {
 public:
     Bnb4Decoder(const shard::TensorSpec& weight, Bnb4Tensors tensors)
         : weight_(weight), tensors_(std::move(tensors)) {}
 
     std::optional<Failure> read(const StoredModel& files, int64_t first,
                                 std::span<float> into) const override {
+        if (auto failure = read_exact(files, first, into)) return failure;
+        if (!into.empty()) round(into);
+        return std::nullopt;
+    }
+
+    Expected<const StoredNf4*> nf4(const StoredModel& files) const override {
+        if (auto failure = find_state(files)) return *failure;
+        const bool is_nf4 = state_->block == ops::nf4_block && state_->values == ops::nf4_values;
+        return is_nf4 ? static_cast<const StoredNf4*>(this) : nullptr;
+    }
+
+    void round(std::span<float> numbers) const override { round_to(state_->type, numbers); }
+
+    Expected<std::optional<ops::NestedScales>> nested_scales(
+        const StoredModel& files) const override {
+        using Nested = std::optional<ops::NestedScales>;
+        if (auto failure = find_state(files)) return *failure;
+        if (!tensors_.nested_scales || state_->nested_block != ops::nf4_nested_block ||
+            state_->nested_values != ops::nf4_scale_values())
+            return Nested();
+        ops::NestedScales nested{
+            std::vector<uint8_t>(static_cast<size_t>(num_elements(tensors_.scales.shape))),
+            std::vector<float>(static_cast<size_t>(num_elements(tensors_.nested_scales->shape))),
+            state_->offset};
+        if (auto failure = files.read_bytes(tensors_.scales, 0,
+                                            std::as_writable_bytes(std::span(nested.codes))))
+            return *failure;
+        if (auto failure = files.read(*tensors_.nested_scales, 0, nested.scales)) return *failure;
+        return Nested(std::move(nested));
+    }
+
+    std::optional<Failure> read_exact(const StoredModel& files, int64_t first,
+                                      std::span<float> into) const override {
         if (into.empty()) return std::nullopt;
-        if (!state_)
-            if (auto failure = read_state(files)) return failure;
+        if (auto failure = find_state(files)) return failure;
         const auto codes = read_codes(files, tensors_.numbers, first, into.size(), FirstCode::high);
         if (!codes) return codes.failure();
         const int64_t first_block = first / state_->block;
@@ -62,11 +94,14 @@ public:
             const int64_t block = (first + static_cast<int64_t>(i)) / state_->block - first_block;
             into[i] = state_->values[codes.value()[i]] * scales[static_cast<size_t>(block)];
         }
-        round_to(state_->type, into);
         return std::nullopt;
     }
 
 private:
+    std::optional<Failure> find_state(const StoredModel& files) const {
+        return state_ ? std::nullopt : read_state(files);
+    }
+
     std::optional<Failure> read_state(const StoredModel& files) const {
         std::string text(tensors_.state.length, '\0');
         if (auto failure =

@@ -204,6 +204,11 @@ shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& 
                                 adapters_->stored ? &*adapters_->stored : nullptr);
 }
 
+const model::StoredModel* Pretrained::files() const {
+    if (stored_) return &*stored_;
+    return base_ ? base_->files() : nullptr;
+}
+
 shard::ReadWeight Pretrained::reader_of_model(const model::ModelSpec& spec,
                                               ByteCounter& bytes) const {
     if (stored_) return model::reader_of(*stored_, spec, bytes);
@@ -232,7 +237,9 @@ comm::Agreed<checkpoint::FrozenWeights> Pretrained::load(const model::ModelSpec&
         };
     std::optional<Failure> failure = model::load_weights(read, spec, zero, into, sums, change);
     model::CodeScales scales;
-    if (!failure) failure = model::load_coded_weights(read, zero, scales, sums);
+    if (!failure)
+        failure = model::load_coded_weights(read, zero, scales, sums,
+                                            {files(), &group.flight_recorder().bytes()});
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
     model::write_scales(scales, zero);
     const std::map<std::string, std::string> hashes = sums.over(group);

@@ -76,6 +76,8 @@ public:
 
 private:
     Pretrained() = default;
+    // The files of the model, below all checkpoints; null: there are none.
+    const model::StoredModel* files() const;
     shard::ReadWeight reader_of_model(const model::ModelSpec& spec, ByteCounter& bytes) const;
 
     std::filesystem::path folder_;

@@ -152,10 +152,13 @@ void tell_quantised_experts(const model::ModelSpec& spec,
 
 void tell_quantised_again(const model::ModelSpec& spec,
                           const config::QuantizationSettings& quantization) {
+    const bool keeps_some = quantization.load_in_4bit && spec.stored_form.bits == 4 &&
+                            spec.stored_form.method == "bitsandbytes";
     if (quantization.is_on() && spec.stored_form.is_quantised())
         std::cerr << "note: " << quantization.setting() << ": the model's files hold codes of "
                   << spec.stored_form.method
-                  << "; they are read as numbers, which are quantised to "
+                  << (keeps_some ? "; those in nf4 are kept, others are read" : "; they are read")
+                  << " as numbers, which are quantised to "
                   << (quantization.load_in_8bit ? "int8" : "nf4") << '\n';
 }
 
