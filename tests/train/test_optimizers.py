@@ -93,6 +93,8 @@ class Optimizers(TrainerTest):
                 flags = ["--optim", name, *flags]
                 alone = self.losses(name + "alone" + str(len(flags)), *flags)
                 self.expect_close(self.losses(name + "zero1" + str(len(flags)), *flags, "--profile", "zero1", ranks=2, rows=2), alone, most, "zero1")
+                if name in ("adafactor", "schedule_free_adamw"):
+                    self.expect_close(self.losses(name + "sp", *flags, "--profile", "zero3", "--sp_size", "2", ranks=2), alone, most, "sp")
                 output = os.path.join(self.folder.name, self.id() + name + "alone" + str(len(flags)))
                 shutil.rmtree(os.path.join(output, "checkpoint-6"))
                 self.expect(run("train", *FP32, *flags, *zero3, "--per_device_train_batch_size", "4", "--output_dir", output, ranks=2),

@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyMeaning;
 
-constexpr std::string_view no_low_rank_optimizers = "use optim adamw_torch, adamw_8bit or muon";
+constexpr std::string_view no_low_rank_optimizers = "use optim adafactor, adamw_8bit or muon";
 constexpr std::string_view for_generation = "it concerns generation and export";
 
 // Keys that are settings under the same name here do not stand in this table.

@@ -79,7 +79,7 @@ void read_optimizer(ForeignImport& import) {
     const std::string optimizer = import.text("optimizer");
     if (optimizer == "muon") return set_muon_of_moonlight(import, "optimizer");
     if (!optimizer.empty())
-        import.refuse("optimizer", "use optimizer muon, or optim adamw_torch or adamw_8bit");
+        import.refuse("optimizer", "use optimizer muon, or optim adafactor or adamw_8bit");
     if (import.has("optim_args")) import.set("optim_args", "optim_args", import.at("optim_args"));
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyMeaning;
 
-constexpr std::string_view no_other_optimizers = "use optim adamw_torch, adamw_8bit or muon";
+constexpr std::string_view no_other_optimizers = "use optim adafactor, adamw_8bit or muon";
 constexpr std::string_view own_rate = "all weights have one learning rate";
 
 // Keys that are settings under the same name here do not stand in this table.
