@@ -24,7 +24,7 @@ float quantize_row(const float* weights, uint8_t* codes, int64_t width) {
     for (int64_t i = 0; i < width; ++i)
         scale = std::max(scale, std::abs(static_cast<float>(c10::Half(weights[i]))));
     if (!std::isfinite(scale)) return scale;
-    const float factor = scale > 0 ? largest_code / scale : 0;
+    const float factor = scale > 0 ? 1 / scale * largest_code : 0;  // rounded twice, as there
     for (int64_t i = 0; i < width; ++i) {
         const float code = std::nearbyint(static_cast<float>(c10::Half(weights[i])) * factor);
         codes[i] = std::bit_cast<uint8_t>(static_cast<int8_t>(code));

@@ -184,11 +184,15 @@ BOOST_AUTO_TEST_CASE(bases_in_eight_bits) {
     BOOST_TEST(is_in_eight("lora.yaml", axolotl + "adapter: lora\n"));
     BOOST_TEST(refuses("full.yaml", axolotl, "a base in eight bits has adapters"));
     BOOST_TEST(refuses("qlora.yaml", axolotl + "adapter: qlora\n", "held in one of the two"));
-    const std::string factory =
-        "model_name_or_path: org/base\nstage: sft\ndo_train: true\nfinetuning_type: lora\n"
-        "dataset: alpaca_en_demo\ntemplate: default\nquantization_bit: 8\n"
-        "double_quantization: true\n";
-    BOOST_TEST(is_in_eight("factory.yaml", factory));
+    // The file of data is not there, which is another matter.
+    const config::Settings factory =
+        resolution_of("factory.yaml",
+                      "model_name_or_path: org/base\nstage: sft\ndo_train: true\n"
+                      "finetuning_type: lora\ndataset: alpaca_en_demo\ntemplate: default\n"
+                      "quantization_bit: 8\ndouble_quantization: true\n")
+            .settings;
+    BOOST_TEST(factory.values.quantization.load_in_8bit);
+    BOOST_TEST(!factory.is_fixed("use_bnb_nested_quant"));
     BOOST_TEST(is_in_eight("sft.sh",
                            "swift sft --model m --dataset d --train_type lora --quant_bits 8 "
                            "--bnb_4bit_use_double_quant true\n"));

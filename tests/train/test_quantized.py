@@ -161,7 +161,7 @@ class Quantized(TrainerTest):
     def test_what_is_refused(self):
         for lora, says in ((["--load_in_8bit"], "give use_peft true, or leave load_in_8bit out"),
                            ([*LORA, *NF4, "--load_in_8bit"], "the frozen model is held in one of the two"),
-                           ([*LORA, "--load_in_8bit", "--lora_modules_to_save", "k_proj"], "is quantised (load_in_8bit) and cannot be trained whole")):
+                           ([*LORA, "--load_in_8bit", "--lora_modules_to_save", "o_proj"], "is quantised (load_in_8bit) and cannot be trained whole")):
             self.expect(self.train(self.path("refused"), lora=lora), 78, says)
 
 

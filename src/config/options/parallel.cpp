@@ -40,8 +40,8 @@ void add_parallel_options(OptionTable& table) {
         .at_least(-1);
     group.serve("strict_launch", &ParallelSettings::strict_launch,
                 "Refuse a num_processes that differs from the number of ranks, and values of other "
-                "programs in whose place another is taken (optim paged_adamw_8bit, tp_size, fp16, "
-                "load_in_8bit); by default a line at the start says so.");
+                "programs in whose place another is taken (optim paged_adamw_8bit, tp_size, fp16); "
+                "by default a line at the start says so.");
     group.serve("reduce_dtype", &ParallelSettings::reduce_dtype,
                 "Type in which gradients are summed over ranks.");
     group
