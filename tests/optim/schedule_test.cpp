@@ -7,6 +7,7 @@
 #include "ringshard/config/resolve.hpp"
 #include "ringshard/optim/plateau.hpp"
 #include "ringshard/optim/schedule.hpp"
+#include "unpacked.hpp"
 
 using namespace ringshard;
 using nlohmann::json;
@@ -61,8 +62,7 @@ BOOST_AUTO_TEST_CASE(rates_are_those_of_transformers) {
 
 // A rate that goes on from the state of another one is the same.
 BOOST_AUTO_TEST_CASE(rates_that_follow_evaluations_are_those_of_torch) {
-    std::ifstream file(PLATEAU_GOLDENS);
-    const json goldens = json::parse(file);
+    const json goldens = json::parse(test::unpacked(PLATEAU_GOLDENS));
     BOOST_TEST(goldens.size() == 12U);
     for (json golden : goldens) {
         BOOST_TEST_INFO_SCOPE(golden["lr_scheduler_kwargs"]);

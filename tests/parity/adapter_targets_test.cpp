@@ -10,6 +10,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
+#include "unpacked.hpp"
 
 using namespace ringshard;
 using nlohmann::json;
@@ -88,7 +89,7 @@ bool are_alike(const json& ours, const json& theirs) {
 
 BOOST_AUTO_TEST_CASE(targets_are_those_of_peft) {
     const ordered_json golden =
-        ordered_json::parse(*read_file(test::golden_folder() / "adapters" / "targets.json"));
+        ordered_json::parse(test::unpacked(test::golden_folder() / "adapters" / "targets.json"));
     int equal = 0;
     int refused = 0;
     int refused_by_both = 0;

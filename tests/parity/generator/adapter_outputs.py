@@ -78,4 +78,4 @@ if __name__ == "__main__":
                                                for key, tensor in changed.items()}}
     save_file(tensors, "adapters/outputs.safetensors", metadata={"format": "pt"})
     os.chmod("adapters/outputs.safetensors", 0o644)
-    write_json("adapters/merged.json", merged, indent=1)
+    write_json("adapters/merged.json", merged)

@@ -2,7 +2,7 @@
 
     python adapter_targets.py --out tests/parity/data
 
-Writes adapters/targets.json: for each case the model, the settings of LoraConfig, and what PEFT makes of them: each adapted
+Writes adapters/targets.json.gz: for each case the model, the settings of LoraConfig, and what PEFT makes of them: each adapted
 module with its r and lora_alpha, the modules that are trained whole, the sorted target_modules that PEFT saves, its warnings;
 or the error. Where an error or a warning shows a set, its names are sorted here. TRL's ModelConfig turns a list of one target
 into a string, so its one name is a regular expression; a list here is a list in PEFT.
@@ -16,7 +16,7 @@ import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import common  # noqa: E402, F401
+import common  # noqa: E402
 
 import torch  # noqa: E402
 from peft import LoraConfig, get_peft_model  # noqa: E402
@@ -139,5 +139,5 @@ if __name__ == "__main__":
     asked = [(model, settings) for settings in CASES for model in ("qwen2-tiny", "llama3-tiny")] + OTHERS
     cases = [{"model": f"models/{model}", "settings": settings, **adapt(model, settings)} for model, settings in asked]
     lines = ",\n".join(map(json.dumps, cases))
-    Path("adapters/targets.json").write_text(f'{{"r": 4, "lora_alpha": 8, "cases": [\n{lines}\n]}}\n')
+    common.write_packed("adapters/targets.json.gz", f'{{"r": 4, "lora_alpha": 8, "cases": [\n{lines}\n]}}\n')
     print(len(cases), "cases,", sum("error" in case for case in cases), "refused")

@@ -2,15 +2,16 @@
 
     python plateau.py --out tests/parity/data
 
-Writes schedules/plateau.json: learning_rate, lr_scheduler_kwargs, the metrics, and the rate and the best metric after each of them.
+Writes schedules/plateau.json.gz: learning_rate, lr_scheduler_kwargs, the metrics, and the rate and the best metric after each of them.
 """
 import argparse
+import json
 import math
 import random
 from pathlib import Path
 
 import torch
-from common import write_json
+from common import short, write_packed
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 KWARGS = [
@@ -51,4 +52,4 @@ if __name__ == "__main__":
         cases.append({"learning_rate": 1e-3, "lr_scheduler_kwargs": kwargs,
                       "metrics": [None if math.isnan(metric) else metric for metric in metrics],
                       "lr": [rate for rate, _ in found], "best": [best for _, best in found]})
-    write_json(folder / "plateau.json", cases)
+    write_packed(folder / "plateau.json.gz", json.dumps(short(cases)) + "\n")
