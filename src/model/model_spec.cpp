@@ -7,10 +7,18 @@
 #include "reading/architecture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/python_numbers.hpp"
 
 namespace ringshard::model {
 
 using nlohmann::json;
+
+namespace {
+
+// As transformers 5 writes it; a fine-tuned model's config.json has it so.
+std::string as_object(std::string_view word) { return concat("{\"__float__\": \"", word, "\"}"); }
+
+}  // namespace
 
 Expected<std::string> read_config_json(const std::filesystem::path& config_json) {
     auto text = read_file(config_json);
@@ -18,7 +26,7 @@ Expected<std::string> read_config_json(const std::filesystem::path& config_json)
     if (!text)
         return Failure{ExitCode::missing_input,
                        format_text("{}: there is no such file", config_json.string())};
-    return std::move(*text);
+    return replace_python_numbers(*text, as_object);
 }
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json,

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/python_numbers.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 
 namespace ringshard::report {
@@ -13,28 +14,7 @@ using text::Value;
 
 namespace {
 
-// Python writes NaN and Infinity, which JSON lacks. Replaces them by null outside of strings.
-std::string without_bad_numbers(const std::string& line) {
-    std::string out;
-    bool is_in_text = false;
-    for (size_t at = 0; at < line.size();) {
-        const std::string_view rest = std::string_view(line).substr(at);
-        size_t skipped = 0;
-        if (!is_in_text)
-            for (const std::string_view word : {"NaN", "-Infinity", "Infinity"})
-                if (rest.starts_with(word)) skipped = word.size();
-        if (skipped > 0) {
-            out += "null";
-            at += skipped;
-            continue;
-        }
-        const bool is_escaped = is_in_text && line[at] == '\\' && at + 1 < line.size();
-        if (line[at] == '"') is_in_text = !is_in_text;
-        out += line.substr(at, is_escaped ? 2 : 1);
-        at += is_escaped ? 2 : 1;
-    }
-    return out;
-}
+std::string as_null(std::string_view) { return "null"; }
 
 const int64_t* integer_in(const Value& line, std::string_view key) {
     const Value* member = line.find(key);
@@ -85,7 +65,7 @@ Expected<MetricsLog> read_metrics_log(const fs::path& run, std::vector<std::stri
     for (const std::string& line : split(*content, '\n')) {
         ++number;
         if (trim(line).empty()) continue;
-        const auto read = text::read_json(without_bad_numbers(line));
+        const auto read = text::read_json(replace_python_numbers(line, as_null));
         if (!read || read.value().object() == nullptr) {
             warnings.push_back(format_text("{}:{}: is left out: {}", file.string(), number,
                                            read ? "is no JSON object" : read.failure().message));

@@ -72,6 +72,18 @@ class ModelInput(TrainerTest):
                 self.write_config()
                 self.expect(run("init", "--config_json", os.path.join(self.model, "config.json"), "--output_dir", self.output), code, words)
 
+    def test_infinity_as_python_writes_it(self):
+        """Models of transformers 4 have it so, and transformers 5 has it as an object, which we write."""
+        self.config = {"architectures": ["BambaForCausalLM"], "model_type": "bamba", "vocab_size": 64, "hidden_size": 16, "intermediate_size": 24,
+                       "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "mamba_n_heads": 2, "mamba_d_state": 8,
+                       "mamba_expand": 1, "attn_layer_indices": [], "_comment": 'a " Infinity of words', "time_step_limit": [0.0, math.inf]}
+        self.write_config()
+        self.expect(run("init", "--config_json", os.path.join(self.model, "config.json"), "--output_dir", self.output), 0)
+        with open(os.path.join(self.output, "config.json")) as file:
+            config = json.load(file)
+        self.assertEqual(config["time_step_limit"], [0.0, {"__float__": "Infinity"}])
+        self.assertEqual(config["_comment"], self.config["_comment"])
+
     def test_long_values_are_cut(self):
         self.write_config(layer_types=["full_attention"] * 100_000, num_hidden_layers=3)
         result = self.train()
