@@ -239,7 +239,7 @@ class ModelInput(TrainerTest):
             ({"architectures": [], "model_type": None}, "add \"model_type\", which transformers needs as well, one of " + known),
             ({"model_type": "llama"}, "architectures = [Qwen2ForCausalLM] and model_type = llama are different models"),
             ({"quantization_config": {"quant_method": "hqq", "bits": 4}},
-             "quantization_config: quant_method = \"hqq\": must have a quant_method that is read, one of fp8, bitsandbytes, gptq"),
+             "quantization_config: quant_method = \"hqq\": must have a quant_method that is read, one of bitsandbytes, gptq"),
         ):
             with self.subTest(words):
                 self.write_config(**changes)
