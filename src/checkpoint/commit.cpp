@@ -170,6 +170,9 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
         const auto whose = read_whole_number(std::string_view(name).substr(mark + 5));
         if (whose && *whose < attempt) std::filesystem::remove_all(entry, ignored);
     }
+    // These names do not say whose they are: a newer attempt may be writing them.
+    const auto newest = newest_attempt(output_dir);
+    if (!newest || newest.value() != attempt) return;
     remove_unfinished(output_dir, [](const std::string& name) {
         return name == "latest" || name == "metrics.jsonl" || name == "run.json" ||
                name == "trainer_state.json" || name == "log_history" || name == "parent.json";

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "commit.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 
@@ -163,6 +164,17 @@ BOOST_FIXTURE_TEST_CASE(what_is_not_whole_is_stepped_over, Folder) {
     std::filesystem::create_directories(path / "checkpoint-9.tmp-1");
     std::filesystem::create_directories(path / "checkpoint-");
     BOOST_TEST(valid(2).empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(only_the_newest_attempt_removes_what_is_being_written, Folder) {
+    start(1, 0);
+    start(2, 0);
+    const auto of_the_newest = path / "run.json.tmp-1";
+    std::ofstream(of_the_newest) << "{}";
+    remove_leftovers(path, 1);
+    BOOST_TEST(file_exists(of_the_newest));
+    remove_leftovers(path, 2);
+    BOOST_TEST(!file_exists(of_the_newest));
 }
 
 BOOST_FIXTURE_TEST_CASE(how_an_attempt_ended_is_read_back, Folder) {
