@@ -22,7 +22,11 @@ Expected<std::vector<fs::path>> score_files(const ScoreChoice& choice) {
     std::error_code error;
     for (const fs::path& entry : folder_entries(choice.folder, error))
         if (entry.extension() == ".parquet") files.push_back(entry);
-    if (error) return refuse_scores(choice, format_text("cannot be read: {}", error.message()));
+    if (error)
+        return Failure{ExitCode::missing_input,
+                       format_text("teacher_scores = {}: cannot be read: {}; name the folder that "
+                                   "`trainer score --top_k N` wrote",
+                                   choice.folder, error.message())};
     if (files.empty())
         return refuse_scores(choice,
                              format_text("holds no .parquet file of scores; {}", score_again));

@@ -233,7 +233,7 @@ class Distillation(TrainerTest):
         self.assertEqual(self.train("part", "--dataset_name", self.write_rows(3), scores="other").returncode, 0)
         refuse(65, ["the scores in part-00000-of-00003.parquet are of temperature 2, and the run has temperature = 1"], scores="warm")
         refuse(65, ["a token has 8 scores, and loss_top_k = 9"], "--loss_top_k", "9")
-        refuse(65, ["teacher_scores = " + self.path("nowhere") + ": cannot be read"], scores="nowhere")
+        refuse(66, ["teacher_scores = " + self.path("nowhere") + ": cannot be read", "name the folder that"], scores="nowhere")
         os.makedirs(self.path("empty"))
         refuse(65, ["holds no .parquet file of scores; score this dataset"], scores="empty")
         shutil.copytree(self.path("scores"), self.path("torn"))
