@@ -382,6 +382,7 @@ class StoredCodes(TrainerTest):
                                    (GPTQ | {"checkpoint_format": "marlin"}, "checkpoint_format = marlin: must be gptq or gptq_v2"),
                                    (AWQ | {"version": "gemv"}, "version = gemv: must be gemm"),
                                    (COMPRESSED | {"format": "marlin-24"}, "format = marlin-24: must be one of nvfp4-pack-quantized, pack-q"),
+                                   (COMPRESSED | {"format": "mixed-precision", "config_groups": {"g": {"format": None}}}, "mixed-precision of {"),
                                    (COMPRESSED | {"sparsity_config": {"format": "sparse-24-bitmask"}}, "sparse-24-bitmask: must be dense"),
                                    (COMPRESSED | {"transform_config": {"config_groups": {"u": {}}}}, "rotations are not computed"),
                                    (BNB | {"load_in_4bit": False}, "load_in_4bit or load_in_8bit must be true")):

@@ -129,6 +129,12 @@ bool is_served(const std::string& format) {
     return std::ranges::find(formats_of_compressed, format) != formats_of_compressed.end();
 }
 
+// Fields that are null are not there.
+std::string format_in(const json& object, const std::string& otherwise) {
+    const json found = object.is_object() ? object.value("format", json()) : json();
+    return found.is_string() ? found.get<std::string>() : otherwise;
+}
+
 // Where groups of layers lie in several formats, each names its own.
 void check_formats(ConfigReader& quantised) {
     const std::string format = quantised.word("format", "");
@@ -137,7 +143,7 @@ void check_formats(ConfigReader& quantised) {
     if (format == "mixed-precision" && groups.is_object()) {
         other.clear();
         for (const auto& [name, group] : groups.items())
-            if (!group.is_object() || !is_served(group.value("format", "")))
+            if (!is_served(format_in(group, "")))
                 other = concat(format, " of ", shown(group.dump()));
     }
     if (!other.empty() || format.empty())
@@ -151,7 +157,7 @@ void check_formats(ConfigReader& quantised) {
 void read_compressed_config(ConfigReader& quantised, const MatrixSizes&, StoredForm&) {
     check_formats(quantised);
     const json sparsity = quantised.part("sparsity_config");
-    const std::string sparse = sparsity.is_object() ? sparsity.value("format", "dense") : "dense";
+    const std::string sparse = format_in(sparsity, "dense");
     if (sparse != "dense")
         quantised.complain(format_text("sparsity_config: format = {}: must be dense", sparse));
     // The model rotates what its layers read while it computes.
