@@ -1,4 +1,3 @@
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 
@@ -12,19 +11,6 @@ namespace {
 // [n, length, heads, d] as LibTorch's operators want it: [n, heads, length, d]. A view.
 at::Tensor heads_first(const at::Tensor& rows) { return rows.transpose(1, 2); }
 
-// Out and log-sum-exp with the heads first.
-std::tuple<at::Tensor, at::Tensor> attention_of(const ops::AttentionInput& input) {
-    const auto fp32 = input.q.options().dtype(at::kFloat);
-    if (!ops::suits_block_attention(input))
-        return at::_scaled_dot_product_flash_attention_for_cpu(
-            heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0,
-            input.band == ops::causal, std::nullopt, input.form.scale_of(input.q.size(3)));
-    const at::Tensor out = at::empty(input.q.sizes(), fp32);
-    const at::Tensor lse = at::empty(input.q.sizes().slice(0, 3), fp32);
-    ops::block_attention(input, out, lse);
-    return {heads_first(out), heads_first(lse)};
-}
-
 }  // namespace
 
 void attend(const Heads& heads, const StepTiles& step, Into into, Partial& partial) {
@@ -32,17 +18,15 @@ void attend(const Heads& heads, const StepTiles& step, Into into, Partial& parti
         const ops::AttentionInput input = input_of(heads, group);
         const at::Tensor out_rows = query_rows(partial.out, group);
         const at::Tensor lse_rows = query_rows(partial.lse, group);
-        if (into == Into::fresh && ops::suits_block_attention(input)) {
+        if (into == Into::fresh) {
             ops::block_attention(input, out_rows, lse_rows);
             continue;
         }
-        const auto [out, lse] = attention_of(input);
-        if (into == Into::sums) {
-            ops::merge_attention({out_rows, lse_rows}, {out.transpose(1, 2), lse.transpose(1, 2)});
-        } else {
-            out_rows.copy_(out.transpose(1, 2));
-            lse_rows.copy_(lse.transpose(1, 2));
-        }
+        const auto fp32 = input.q.options().dtype(at::kFloat);
+        const at::Tensor out = at::empty(input.q.sizes(), fp32);
+        const at::Tensor lse = at::empty(input.q.sizes().slice(0, 3), fp32);
+        ops::block_attention(input, out, lse);
+        ops::merge_attention({out_rows, lse_rows}, {out, lse});
     }
 }
 

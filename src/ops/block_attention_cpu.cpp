@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "block_attention_mkl.hpp"
 #include "ringshard/base/simd.hpp"
 #include "rows.hpp"
 
@@ -265,12 +264,6 @@ void backward(const AttentionKernels& kernels, const BackwardInput& in) {
     });
 }
 
-// MKL multiplies bf16 by the processor's tiles, where it has them. Its loops know common masks.
-bool uses_mkl(const AttentionInput& input) {
-    return is_common(input.band) && input.form.cap == 0 && input.q.scalar_type() == at::kBFloat16 &&
-           has_bf16_tiles() && has_block_products();
-}
-
 bool has_numbers(const AttentionInput& input) {
     return input.q.size(0) * input.q.size(1) * input.k.size(1) > 0;
 }
@@ -297,10 +290,6 @@ void attend_backward_with(const AttentionKernels& kernels, const AttentionInput&
     });
 }
 
-bool suits_block_attention(const AttentionInput& input) {
-    return has_numbers(input) && !uses_mkl(input);
-}
-
 void block_attention(const AttentionInput& input, const at::Tensor& out, const at::Tensor& lse) {
     attend_with(kernels_here(0)->attention, input, out, lse);
 }
@@ -313,10 +302,7 @@ bool suits_block_attention_backward(const AttentionInput& input) {
 void block_attention_backward(const AttentionInput& input, const at::Tensor& d_out,
                               const at::Tensor& out, const at::Tensor& lse,
                               const AttentionGradients& gradients) {
-    if (uses_mkl(input))
-        attend_backward_with_mkl(input, d_out, out, lse, gradients);
-    else
-        attend_backward_with(kernels_here(0)->attention, input, d_out, out, lse, gradients);
+    attend_backward_with(kernels_here(0)->attention, input, d_out, out, lse, gradients);
 }
 
 }  // namespace ringshard::ops

@@ -84,13 +84,9 @@ Order order_of(const GemmKind& kind, const Processor& processor) {
     const bool has_avx512 = processor.has("avx512f");
     if (kind.type == at::kFloat)
         return has_avx512 && processor.vendor != "GenuineIntel" ? native_first : mkl_first;
-    if (has_avx512 && !processor.has("amx_bf16")) return native_first;
-    if (!processor.multiplies_bf16()) return mkl_first;
-    if (kind.pass == GemmPass::weight_gradient) return mkl_first;
-    // Sums are long where the output is much wider than the input: there MKL has 450 to 750
-    // GFLOP/s on a core with AMX where LibTorch's operator has 270 to 480.
-    const bool is_long = kind.pass == GemmPass::input_gradient && kind.out >= 4 * kind.in;
-    return is_long ? mkl_first : aten_first;
+    if (has_avx512) return native_first;
+    const bool is_mkl = !processor.multiplies_bf16() || kind.pass == GemmPass::weight_gradient;
+    return is_mkl ? mkl_first : aten_first;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct Kernels {
     GemmKernels gemm;
 };
 
+extern const Kernels amx_kernels;
 extern const Kernels avx512_bf16_kernels;
 extern const Kernels avx512_kernels;
 extern const Kernels avx2_kernels;
@@ -30,7 +31,7 @@ const Kernels* kernels_here(int number);
 // their own, and scripts/lesser-processor sets all of them.
 bool is_hidden(const char* feature);
 
-// Returns true if the processor has tiles for bf16 (AMX), which MKL uses and these kernels do not.
+// Returns true if the processor has tiles for bf16 (AMX) and the system lets this process use them.
 bool has_bf16_tiles();
 
 }  // namespace ringshard::ops

@@ -77,8 +77,9 @@ Processor this_processor() {
     std::ifstream file("/proc/cpuinfo");
     file.read(text.data(), text.size());
     Processor processor = parse_processor({text.data(), static_cast<size_t>(file.gcount())});
-    std::erase_if(processor.features,
-                  [](const std::string& each) { return is_hidden(each.c_str()); });
+    std::erase_if(processor.features, [](const std::string& each) {
+        return is_hidden(each.c_str()) || (each.starts_with("amx") && !has_bf16_tiles());
+    });
     return processor;
 }
 

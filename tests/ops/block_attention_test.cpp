@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "block_attention_cpu.hpp"
-#include "block_attention_mkl.hpp"
 
 using namespace ringshard;
 
@@ -111,7 +110,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
     return ((a.to(at::kDouble) - b).norm() / (b.norm() + 1e-30)).item<double>();
 }
 
-// Runs one kind of kernels, or MKL's products.
+// Runs one kind of kernels.
 struct Way {
     const char* name;
     std::function<void(const ops::AttentionInput&, const at::Tensor&, const at::Tensor&)> forward;
@@ -134,10 +133,6 @@ std::vector<Way> ways_here() {
     std::vector<Way> ways;
     for (int i = 0; const auto* kernels = ops::kernels_here(i); ++i)
         ways.push_back(way_of(*kernels));
-    if (ops::has_block_products())
-        ways.push_back({"MKL", {}, [](const auto& input, const Problem& p, const auto& gradients) {
-                            ops::attend_backward_with_mkl(input, p.d_out, p.out, p.lse, gradients);
-                        }});
     return ways;
 }
 
@@ -196,10 +191,8 @@ BOOST_AUTO_TEST_CASE(results_and_gradients_are_those_of_the_formulas) {
                                                << " heads of " << c.width << " in " << types.heads
                                                << " into " << types.results
                                                << (types.adds ? ", added" : ""));
-                if (way.forward) check_forward(c, p, types, way);
-                const bool is_served =
-                    ops::is_common(c.band) && c.form.cap == 0 && types.heads == at::kBFloat16;
-                if (way.forward || is_served) check_backward(c, p, types, way);
+                check_forward(c, p, types, way);
+                check_backward(c, p, types, way);
             }
         }
 }
@@ -212,7 +205,6 @@ BOOST_AUTO_TEST_CASE(hidden_keys_leave_no_trace) {
         if (types.adds) continue;
         Problem p = make_problem(c, types.heads);
         for (const Way& way : ways_here()) {
-            if (!way.forward) continue;
             BOOST_TEST_INFO_SCOPE(way.name << ' ' << types.heads);
             // Of the queries that see none of the changed keys.
             const auto unmoved_rows = [&] {
@@ -251,8 +243,7 @@ BOOST_AUTO_TEST_CASE(the_same_bits_with_any_number_of_threads) {
             input, p.d_out, p.out, p.lse,
             {at::empty(p.q.sizes(), p.q.options()), dk.back(), at::empty_like(dk.back()), false});
         out.push_back(at::zeros(p.q.sizes(), p.q.options()));
-        if (ops::suits_block_attention(input))
-            ops::block_attention(input, out.back(), at::empty_like(p.lse));
+        ops::block_attention(input, out.back(), at::empty_like(p.lse));
     }
     BOOST_TEST(dk[0].equal(dk[1]));
     BOOST_TEST(out[0].equal(out[1]));

@@ -21,10 +21,6 @@ struct AttentionInput {
     ScoreForm form{};
 };
 
-// False on processors with tiles for bf16, where LibTorch attends by them unless the band is
-// narrow, and for meta tensors.
-bool suits_block_attention(const AttentionInput& input);
-
 // Writes `out` [n, t, h, d], of q's type or fp32, and `lse` [n, t, h], fp32: the log of the sum of
 // exponentials. Both may be views.
 void block_attention(const AttentionInput& input, const at::Tensor& out, const at::Tensor& lse);
