@@ -73,12 +73,59 @@ void divide_experts(StoredModel& stored, const std::string& prefix, const Expert
     divide("down_proj", {spec.down}, {width, inner});
 }
 
-void divide_experts(StoredModel& stored, const ModelSpec& spec) {
-    for (size_t block = 0; block < spec.blocks.size(); ++block)
-        if (const ExpertsSpec* const experts = spec.blocks[block].experts();
-            experts && experts->tensors == ExpertTensors::single)
-            divide_experts(stored, format_text("{}.{}.", spec.names.blocks, block), *experts,
-                           spec.width);
+// Reads the transposes [count, in, out] of stored matrices [count, out, in], each as a whole.
+class TransposedMatrices : public Decoder {
+public:
+    explicit TransposedMatrices(StoredTensor matrices) : matrices_(std::move(matrices)) {}
+
+    std::optional<Failure> read(const StoredModel& files, int64_t first,
+                                std::span<float> into) const override {
+        const int64_t out = matrices_.shape[1];
+        const int64_t in = matrices_.shape[2];
+        std::vector<float> matrix(static_cast<size_t>(out * in));
+        for (int64_t done = 0; done < std::ssize(into);) {
+            const int64_t number = (first + done) / (out * in);
+            if (auto failure = files.read(matrices_, number * out * in, matrix)) return failure;
+            const int64_t begin = (first + done) % (out * in);
+            const int64_t end = std::min(out * in, begin + std::ssize(into) - done);
+            for (int64_t place = begin; place < end; ++place)
+                into[static_cast<size_t>(done++)] =
+                    matrix[static_cast<size_t>(place % out * in + place / out)];
+        }
+        return std::nullopt;
+    }
+
+private:
+    StoredTensor matrices_;
+};
+
+// transformers writes the matrices of experts whose transposes releases have, and reads both.
+void transpose_experts(StoredModel& stored, const std::string& prefix, const ExpertsSpec& spec,
+                       int64_t width) {
+    const auto transpose = [&](const std::string& layer, int64_t out, int64_t in) {
+        const std::string name = format_text("{}{}.{}", prefix, spec.experts, layer);
+        const StoredTensor* const found = stored.find(name);
+        const bool is_float = found != nullptr && can_be_weight(found->type);
+        if (!is_float || found->shape != std::vector<int64_t>{spec.count, out, in}) return;
+        StoredTensor transposed{.type = found->type, .shape = {spec.count, in, out}};
+        transposed.decoder = std::make_shared<TransposedMatrices>(*found);
+        stored.replace({name}, name, std::move(transposed));
+    };
+    transpose(spec.up, spec.inner_width(), width);
+    transpose(spec.down, width, spec.intermediate);
+}
+
+// Gives experts the form in which the units have them.
+void arrange_experts(StoredModel& stored, const ModelSpec& spec) {
+    for (size_t block = 0; block < spec.blocks.size(); ++block) {
+        const ExpertsSpec* const experts = spec.blocks[block].experts();
+        if (!experts) continue;
+        const std::string prefix = format_text("{}.{}.", spec.names.blocks, block);
+        if (experts->tensors == ExpertTensors::single)
+            divide_experts(stored, prefix, *experts, spec.width);
+        if (experts->tensors == ExpertTensors::transposed)
+            transpose_experts(stored, prefix, *experts, spec.width);
+    }
 }
 
 // What passes through is written as it is, beside a config.json without quantization_config.
@@ -130,7 +177,7 @@ std::optional<Failure> decode_weights(StoredModel& stored, const ModelSpec& spec
 std::optional<Failure> find_weights(StoredModel& stored, const ModelSpec& spec) {
     auto failure = find_text_model(stored, spec);
     if (failure) return failure;
-    divide_experts(stored, spec);
+    arrange_experts(stored, spec);
     return decode_weights(stored, spec);
 }
 

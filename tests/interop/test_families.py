@@ -84,9 +84,12 @@ class Families(TrainerTest):
         stored = load_file(os.path.join(folder, "model.safetensors"))
         self.assertEqual({name: list(tensor.shape) for name, tensor in stored.items()},
                          {name: tensor["shape"] for name, tensor in golden["tensors"].items()})
-        loaded = dict(single_experts(model.state_dict()))
+        loaded = model.state_dict()
+        if not any(name.endswith("experts.gate_up_proj") for name in stored):
+            loaded = dict(single_experts(loaded))
         for name, tensor in stored.items():
-            self.assertTrue(torch.equal(tensor, loaded[name].float()), name)
+            there = loaded[name] if tensor.shape == loaded[name].shape else loaded[name].transpose(1, 2)
+            self.assertTrue(torch.equal(tensor, there.float()), name)
         made_there = set(loaded) - set(stored) - {"lm_head.weight"}
         self.assertGreater(len(made_there), 3)
         self.assertFalse([name for name in made_there if "language_model" in name])

@@ -143,9 +143,10 @@ struct MlpSpec {
 };
 
 // How the files hold the experts of a block: one tensor for each matrix; or one tensor of all
-// experts for gate and up and one for down, [experts, out, in] or [experts, in, out]. In the last
-// form the columns of gate and up take turns, and all layers have biases.
-enum class ExpertTensors { single, stacked, turned };
+// experts for gate and up and one for down: [experts, out, in] are stacked, [experts, in, out] are
+// transposed. Those that are turned are transposed too, the columns of gate and up take turns, and
+// all layers have biases.
+enum class ExpertTensors { single, stacked, turned, transposed };
 
 // (1 + up) * gate * sigmoid(alpha * gate), with gate at most the limit and up within it.
 struct ClampedSwiglu {
@@ -183,6 +184,10 @@ struct ExpertsSpec {
     int64_t planned_experts = 0;
 
     bool has_bias() const { return tensors == ExpertTensors::turned; }
+    // Whether the files have the transposes of the matrices.
+    bool has_transposes() const {
+        return tensors == ExpertTensors::transposed || tensors == ExpertTensors::turned;
+    }
     // Columns of gate and up of one expert.
     int64_t inner_width() const { return (is_gated ? 2 : 1) * intermediate; }
 };

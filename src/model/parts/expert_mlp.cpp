@@ -26,8 +26,7 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     group.is_overwritten = true;
     if (spec.tensors == ExpertTensors::stacked)
         group.tensors = {{stacked, {spec.count, out, shape[1]}}};
-    if (spec.tensors == ExpertTensors::turned)
-        group.tensors = {{stacked, {spec.count, shape[1], out}}};
+    if (spec.has_transposes()) group.tensors = {{stacked, {spec.count, shape[1], out}}};
     if (!group.tensors.empty()) return group;
     for (int64_t expert = 0; expert < spec.count; ++expert)
         for (const std::string& layer : layers)
@@ -138,7 +137,7 @@ const ExpertAdapter* ExpertMlp::adapter_of(const Rows& rows, const Adapters& ada
 at::Tensor ExpertMlp::weights_of(const shard::UnitTensors& weights, const Matrices& matrices,
                                  const shard::FlatUnit::Slice& slice) const {
     const at::Tensor of_slice = by_expert(weights.slice(matrices.id, slice), matrices.out);
-    return spec_.tensors == ExpertTensors::turned ? of_slice.transpose(1, 2) : of_slice;
+    return spec_.has_transposes() ? of_slice.transpose(1, 2) : of_slice;
 }
 
 template <class Multiply>
@@ -190,7 +189,7 @@ void ExpertMlp::add_gradient(const Rows& rows, const shard::UnitTensors& gradien
     const ops::Gemms& gemms = rows.context.gemms;
     const auto [numbers, begins] = gradients.sum(matrices.id);
     const at::Tensor sums = by_expert(numbers, matrices.out);
-    if (spec_.tensors == ExpertTensors::turned)
+    if (spec_.has_transposes())
         ops::add_grouped_weight_gradient(gemms, sums, x, dy, rows.counts, begins);
     else
         ops::add_grouped_weight_gradient(gemms, sums, dy, x, rows.counts, begins);

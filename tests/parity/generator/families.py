@@ -18,7 +18,7 @@ from family_configs import CONFIGS
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
-LENGTHS_OF = {name: [37, 22] for name in ("axk1", "hy_v3", "minicpm3", "minimax_m2", "nemotron_h")}  # small files
+LENGTHS_OF = {name: [37, 22] for name in ("axk1", "hy_v3", "minicpm3", "minimax_m2", "nemotron_h", "qwen3_vl_moe")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
@@ -62,7 +62,7 @@ def distribution(name, shape, model):
     if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight")):
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
     gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value")) else 1.2
-    return 0.0, gain / math.sqrt(shape[1 if model.config.model_type == "gpt_oss" else -1])
+    return 0.0, gain / math.sqrt(shape[1 if model.config.model_type in ("gpt_oss", "qwen3_vl_moe") else -1])
 
 
 CORRECTIONS = ("e_score_correction_bias", "expert_bias")  # of routers
@@ -99,7 +99,9 @@ def stored(model, of):
         name = name.replace("mlp.post_mlp_layernorm", "post_mlp_layernorm")  # A.X-K1's files
         if model.config.model_type == "exaone_moe":
             name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
-        if model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):
+        if model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
+            yield name, tensor.transpose(1, 2)
+        elif model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):
             for ours, file in STACKED.items() if model.config.model_type != "gpt_oss" else ():
                 name = name.replace(ours, file)
             yield name, tensor

@@ -165,6 +165,11 @@ CONFIGS = {
     "minicpm3": {**sizes(model_type="minicpm3", num_key_value_heads=4, rope_parameters=rope(), dim_model_base=8), **LATENT},
     "minimax_m2": sizes(model_type="minimax_m2", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5), num_local_experts=8,
                         num_experts_per_tok=2, router_aux_loss_coef=0.0),
+    "qwen3_vl_moe": {"model_type": "qwen3_vl_moe",
+                     "vision_config": {**QWEN_VISION, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]},
+                     "text_config": sizes(model_type="qwen3_vl_moe_text", head_dim=8, rope_parameters=sections(mrope_interleaved=True),
+                                          num_experts=8, num_experts_per_tok=2, moe_intermediate_size=24, mlp_only_layers=[1],
+                                          num_hidden_layers=3, router_aux_loss_coef=0.05)},
     "solar_open": {key: value for key, value in sizes(
         model_type="solar_open", head_dim=8, rope_parameters=YARN, n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16,
         n_group=4, topk_group=2, routed_scaling_factor=1.7, attention_bias=True).items() if key != "intermediate_size"},
