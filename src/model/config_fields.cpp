@@ -36,26 +36,26 @@ constexpr const char* read_fields =
 // Fields of transformers' classes, and of releases, that no text model is computed with.
 constexpr const char* other_fields =
     "_attn_implementation _attn_implementation_autoset _name_or_path _sliding_window_pattern "
-    "add_cross_attention attn_implementation attn_implementation_autoset auto_map "
-    "aux_loss_alpha base_model_ep_plan base_model_fsdp_plan base_model_pp_plan "
-    "base_model_tp_plan block_dim block_mlp_init_scale block_norm_eps block_out_init_scale "
-    "block_use_swiglu block_use_xavier_init boi_token_id boi_token_index bos_token_id "
-    "cache_implementation chunk_size chunk_size_feed_forward classifier_dropout conv_dim "
-    "conv_dim_out conv_use_xavier_init cross_attention_hidden_size decoder_start_token_id dtype "
-    "eod_token_id eoi_token_id eoi_token_index eos_token_id ep_size expand finetuning_task "
+    "add_cross_attention attn_implementation attn_implementation_autoset auto_map aux_loss_alpha "
+    "base_model_ep_plan base_model_fsdp_plan base_model_pp_plan base_model_tp_plan block_dim "
+    "block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu "
+    "block_use_xavier_init boi_token_id boi_token_index bos_token_id cache_implementation "
+    "chunk_size chunk_size_feed_forward classifier_dropout conv_dim conv_dim_out "
+    "conv_use_xavier_init cross_attention_hidden_size decoder_start_token_id dtype eod_token_id "
+    "eoi_token_id eoi_token_index eos_token_id ep_size expand finetuning_task "
     "gradient_checkpointing id2label ignore_index image_seq_length image_token_id "
     "image_token_index is_causal is_decoder is_encoder_decoder label2id mamba_chunk_size "
     "mamba_ssm_cache_dtype mask_token_id mm_tokens_per_image moe_layer_freq "
-    "moe_shared_expert_overlap mtp_hybrid_override_pattern mtp_layers_block_type "
-    "mtp_num_hidden_layers multimodal_projector_bias num_heads num_logits_to_keep "
-    "num_mtp_layers num_nextn_predict_layers output_attentions output_hidden_states prefix "
-    "pretraining_tp problem_type projector_hidden_act qk_head_dim rescale_prenorm_residual "
-    "residual_in_fp32 return_dict return_dict_in_generate sep_token_id seq_aux "
-    "spatial_merge_size task_specific_params tie_encoder_decoder time_step_floor time_step_max "
-    "tokenizer_class torch_dtype torchscript transformers.js_config transformers_version "
-    "unk_token_id use_cache use_mamba_kernels use_pos_enc use_return_dict video_token_id "
-    "vision_config vision_end_token_id vision_feature_layer vision_feature_select_strategy "
-    "vision_start_token_id vision_token_id";
+    "moe_shared_expert_overlap mtp_hybrid_override_pattern mtp_layer_types mtp_layers_block_type "
+    "mtp_mlp_layer_types mtp_num_hidden_layers multimodal_projector_bias num_heads "
+    "num_logits_to_keep num_mtp_layers num_nextn_predict_layers output_attentions "
+    "output_hidden_states prefix pretraining_tp problem_type projector_hidden_act qk_head_dim "
+    "rescale_prenorm_residual residual_in_fp32 return_dict return_dict_in_generate sep_token_id "
+    "seq_aux spatial_merge_size task_specific_params tie_encoder_decoder time_step_floor "
+    "time_step_max tokenizer_class torch_dtype torchscript transformers.js_config "
+    "transformers_version unk_token_id use_cache use_mamba_kernels use_pos_enc use_return_dict "
+    "video_token_id vision_config vision_end_token_id vision_feature_layer "
+    "vision_feature_select_strategy vision_start_token_id vision_token_id";
 
 // All fields that models are made by.
 const std::set<std::string>& fields_of_models() {

@@ -97,8 +97,8 @@ std::string text(const attention::Mask& mask) {
 
 void add(Fields& fields, const AttentionSpec& attention) {
     const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, module, out,
-                 head_norm, norms_rotated_heads, query_norm, key_norm, rope, mask, is_gated,
-                 has_sinks, scores] = attention;
+                 head_norm, norms_rotated_heads, query_norm, key_norm, rope, mask, gates, has_sinks,
+                 scores] = attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
@@ -109,7 +109,8 @@ void add(Fields& fields, const AttentionSpec& attention) {
     fields["norms_rotated_heads"] = text(norms_rotated_heads);
     fields["rope_of_layers"] = rope ? concat(*rope + 1) : "none";
     fields["sliding_window"] = text(mask);
-    fields["attention_gate"] = text(is_gated);
+    fields["attention_gate"] = text(gates != HeadGates::none);
+    if (gates > HeadGates::in_queries) fields["attention_gate_kind"] = text(gates);
     fields["attention_sinks"] = text(has_sinks);
 }
 
@@ -151,8 +152,9 @@ void add(Fields& fields, const ops::RouterForm& routing) {
 
 void add(Fields& fields, const ExpertsSpec& experts) {
     const auto& [count, per_token, intermediate, routing, routes_in_fp32, correction,
-                 correction_is_row, is_gated, activation, tensors, clamped, router_has_bias, shared,
-                 shared_gate, router, names, gate, up, down, planned_experts] = experts;
+                 correction_is_row, is_gated, activation, tensors, clamped, router_has_bias,
+                 router_is_layer, shared, shared_gate, router, names, gate, up, down,
+                 planned_experts] = experts;
     fields["num_experts"] = text(count);
     fields["num_experts_per_tok"] = text(per_token);
     fields["moe_intermediate_size"] = text(intermediate);

@@ -70,6 +70,12 @@ def tiny_config(model_type, **other):
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type == "minimax_m2":
         given.update(num_local_experts=8, num_experts_per_tok=2)
+    if model_type in ("afmoe", "laguna", "mellum"):
+        given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "laguna":
+        given.update(shared_expert_intermediate_size=24)
+    if model_type == "cohere2_moe":
+        given.update(num_experts=8)
     if model_type == "qwen3_vl_moe":  # files may have matrices of experts or their transposes: no square ones
         given["text_config"].update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=24)
     if model_type == "hy_v3":

@@ -36,6 +36,7 @@ VOCABULARY = 512  # of the traces
 # By model_type: how files name tensors that transformers' classes name otherwise.
 STORED_NAMES = {"gpt_neox": {"lm_head": "embed_out"},
                 "nemotron_h": {"model.": "backbone."},
+                "laguna": {"mlp.gate.e_score": "mlp.experts.e_score", "mlp.shared_experts.": "mlp.shared_expert."},
                 "axk1": {"mlp.post_mlp_layernorm": "post_mlp_layernorm"},
                 "hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias",
                           "mlp.shared_experts.": "mlp.shared_mlp."}}

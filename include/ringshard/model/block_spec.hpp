@@ -40,6 +40,11 @@ struct LayerNorms {
 // all heads together.
 enum class HeadNormKind { none, each_head, all_heads };
 
+// Gates of what the heads of an attention have seen, products of its input: rows of the query
+// projection behind each head, whose sigmoid multiplies; those of gate_proj, likewise; or those of
+// g_proj, whose softplus multiplies heads or elements of heads.
+enum class HeadGates : uint8_t { none, in_queries, sigmoid, softplus_of_heads, softplus };
+
 // The specs of what a layer computes. Those of mixers have, where tokens see others by scores,
 // `heads` and `mask`; where a state brings them, `sizes`.
 
@@ -60,9 +65,7 @@ struct AttentionSpec {
     std::string key_norm = "self_attn.k_norm";
     std::optional<size_t> rope = 0;  // of ModelSpec::ropes; nothing: the heads do not rotate
     attention::Mask mask{};
-    // The query projection has a gate behind each head, whose sigmoid multiplies the result
-    // of the head.
-    bool is_gated = false;
+    HeadGates gates = HeadGates::none;
     // Each head has a learned score that takes part in every softmax and brings no value:
     // self_attn.sinks.
     bool has_sinks = false;
@@ -173,6 +176,7 @@ struct ExpertsSpec {
     ExpertTensors tensors = ExpertTensors::single;
     ClampedSwiglu clamped{};  // in place of the activation, of turned tensors
     bool router_has_bias = false;
+    bool router_is_layer = false;     // PEFT knows it by the name in files, whatever the tensors
     std::optional<MlpSpec> shared{};  // an MLP through which every token goes too
     std::string shared_gate{};        // whose sigmoid multiplies its result; empty: none
     std::string router = "mlp.gate";

@@ -47,6 +47,16 @@ static ModelSpec read_granitemoe(ConfigReader& config) {
     return spec;
 }
 
+// With an MLP beside the experts, unless its size is 0.
+static ModelSpec read_granitemoeshared(ConfigReader& config) {
+    ModelSpec spec = read_granite(config);
+    ExpertsSpec experts = read_granite_experts(config, spec);
+    if (config.has("shared_intermediate_size") && config.part("shared_intermediate_size") != 0)
+        experts.shared = read_shared_mlp(config, spec.blocks.front().mlp());
+    for (BlockSpec& block : spec.blocks) block.feed_forward().part = experts;
+    return spec;
+}
+
 // Granite 4: Mamba layers beside some that attend, whose heads do not rotate by default; and an MLP
 // of its own name, with experts beside it or without.
 static ModelSpec read_granitemoehybrid(ConfigReader& config) {
@@ -84,6 +94,7 @@ Family granite() {
          "granitemoe",
          read_granitemoe,
          {.fields = {"layers_block_type", "position_embedding_type", "shared_intermediate_size"}}},
+        {"GraniteMoeSharedForCausalLM", "granitemoeshared", read_granitemoeshared},
         {"GraniteMoeHybridForCausalLM", "granitemoehybrid", read_granitemoehybrid}};
 }
 

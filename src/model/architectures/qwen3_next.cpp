@@ -50,7 +50,7 @@ static ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_gr
     const std::vector<bool> has_state = read_delta_layers(config, spec.blocks.size());
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         spec.blocks[block].attention().head_norm = HeadNormKind::each_head;
-        spec.blocks[block].attention().is_gated = true;
+        spec.blocks[block].attention().gates = HeadGates::in_queries;
         if (has_state[block]) spec.blocks[block].mixer().part = DeltaNetSpec{sizes, is_grouped};
     }
     return spec;

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
 #include <ATen/ops/stack.h>
 
 #include "ringshard/base/text.hpp"
@@ -14,10 +15,16 @@ using config::ActivationPolicy;
 
 namespace {
 
+bool is_softplus(HeadGates gates) {
+    return gates == HeadGates::softplus || gates == HeadGates::softplus_of_heads;
+}
+
 ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
     const auto& [query_heads, key_heads, head_dim] = attention.heads;
     const int64_t keys = key_heads * head_dim;
-    const int64_t queries = query_heads * head_dim * (attention.is_gated ? 2 : 1);
+    const HeadGates gates = attention.gates;
+    const int64_t elements = query_heads * head_dim;
+    const int64_t queries = elements * (gates == HeadGates::in_queries ? 2 : 1);
     ProjectionSpec spec{.layers = {{attention.module + ".q_proj", queries},
                                    {attention.module + ".k_proj", keys},
                                    {attention.module + ".v_proj", keys}},
@@ -27,6 +34,11 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
                         .adapters = block.adapters,
                         .joint = block.joint};
     if (attention.is_fused) spec.layers = {{attention.qkv, attention.qkv_width()}};
+    if (gates == HeadGates::sigmoid)
+        spec.layers.push_back({attention.module + ".gate_proj", elements});
+    if (is_softplus(gates))
+        spec.layers.push_back(
+            {attention.module + ".g_proj", gates == HeadGates::softplus ? elements : query_heads});
     return spec;
 }
 
@@ -46,6 +58,16 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
         add(attention.key_norm, key_heads * head_dim, {query_heads / key_heads, 1});
     }
     return norms;
+}
+
+at::Tensor opened(HeadGates gates, const at::Tensor& x) {
+    return is_softplus(gates) ? at::softplus(x) : at::sigmoid(x);
+}
+
+// x [t, h d] times the factors of heads [t, h] or of their elements [t, h d].
+at::Tensor scale_heads(const at::Tensor& x, const at::Tensor& factors) {
+    if (factors.size(1) == x.size(1)) return x * factors;
+    return (x.unflatten(1, {factors.size(1), -1}) * factors.unsqueeze(2)).flatten(1);
 }
 
 // A vector that decays as matrices do, as transformers has it.
@@ -72,7 +94,7 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
       is_fused_by_heads_(spec.is_fused_by_heads),
       norms_rotated_heads_(spec.norms_rotated_heads),
       rope_(spec.rope),
-      is_gated_(spec.is_gated),
+      kind_of_gates_(spec.gates),
       scores_(spec.scores),
       sinks_(add_sinks(unit, spec)),
       seen_(saved.add(ActivationPolicy::attention)),
@@ -82,6 +104,11 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
 at::Tensor Attention::split_gates(const at::Tensor& rows, Saved& saved) const {
     const auto& [query_heads, key_heads, head_dim] = heads_;
     const int64_t width = query_heads * head_dim;
+    if (kind_of_gates_ != HeadGates::in_queries) {
+        const int64_t qkv_width = width + 2 * key_heads * head_dim;
+        saved[gates_] = rows.slice(1, qkv_width).contiguous();
+        return rows.slice(1, 0, qkv_width).contiguous();
+    }
     const at::Tensor queries =
         rows.narrow(1, 0, 2 * width).unflatten(1, {query_heads, 2, head_dim});
     saved[gates_] = queries.select(2, 1).reshape({-1, width});
@@ -91,6 +118,7 @@ at::Tensor Attention::split_gates(const at::Tensor& rows, Saved& saved) const {
 }
 
 at::Tensor Attention::with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const {
+    if (kind_of_gates_ != HeadGates::in_queries) return at::cat({d_qkv, d_gates}, 1);
     const auto& [query_heads, key_heads, head_dim] = heads_;
     const int64_t width = query_heads * head_dim;
     const auto by_head = [&](const at::Tensor& x) {
@@ -103,7 +131,8 @@ at::Tensor Attention::with_gates(const at::Tensor& d_qkv, const at::Tensor& d_ga
 
 at::Tensor Attention::mixed(const Pass& pass) const {
     const Saved& saved = pass.saved;
-    return is_gated_ ? saved[seen_] * at::sigmoid(saved[gates_]) : saved[seen_];
+    return has_gates() ? scale_heads(saved[seen_], opened(kind_of_gates_, saved[gates_]))
+                       : saved[seen_];
 }
 
 at::Tensor Attention::deal(const at::Tensor& projected) const {
@@ -145,7 +174,7 @@ void Attention::scale_queries(const BlockContext& context, const at::Tensor& hea
 void Attention::project(const Pass& pass, const at::Tensor& x) const {
     const auto& [context, weights, saved] = pass;
     at::Tensor qkv = deal(qkv_projection_.forward(context.projections, weights, x));
-    if (is_gated_) qkv = split_gates(qkv, saved);
+    if (has_gates()) qkv = split_gates(qkv, saved);
     if (norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
     if (!norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
@@ -194,10 +223,14 @@ at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) con
     at::Tensor d_seen = out_.backward(context.projections, weights, gradients, dy, mixed(pass));
     dy.reset();
     at::Tensor d_gates;
-    if (is_gated_) {
-        const at::Tensor opened = at::sigmoid(saved[gates_]);
-        d_gates = d_seen * saved[seen_] * opened * (1 - opened);
-        d_seen = d_seen * opened;
+    if (has_gates()) {
+        const at::Tensor open = opened(kind_of_gates_, saved[gates_]);
+        at::Tensor d_open = d_seen * saved[seen_];
+        if (kind_of_gates_ == HeadGates::softplus_of_heads)
+            d_open = d_open.unflatten(1, {open.size(1), -1}).sum(2);
+        d_gates = is_softplus(kind_of_gates_) ? d_open * at::sigmoid(saved[gates_])
+                                              : d_open * open * (1 - open);
+        d_seen = scale_heads(d_seen, open);
     }
     const attention::GradientFinish finish = finish_of(context, gradients);
     at::Tensor d_qkv = engine(context).backward(d_seen, saved[projected_],
@@ -208,7 +241,7 @@ at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) con
         rotate(context, d_qkv, ops::Turn::backward);
     for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);
     if (norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
-    return deal_backward(is_gated_ ? with_gates(d_qkv, d_gates) : d_qkv);
+    return deal_backward(has_gates() ? with_gates(d_qkv, d_gates) : d_qkv);
 }
 
 void Attention::backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const {

@@ -38,6 +38,7 @@ private:
     attention::SequenceAttention engine(const BlockContext& context) const;
     // Returns the gradient of the projected rows, from that of the output.
     at::Tensor rows_gradient(const BackwardPass& pass, at::Tensor dy) const;
+    bool has_gates() const { return kind_of_gates_ != HeadGates::none; }
     // Takes the gates out of projected rows, and puts their gradient back.
     at::Tensor split_gates(const at::Tensor& rows, Saved& saved) const;
     at::Tensor with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const;
@@ -57,8 +58,8 @@ private:
     BiasGradient bias_gradient(const BlockContext& context) const;
     // Returns true if the rows of qkv, but for their positions, are those of the projection.
     bool has_projected_rows(const BlockContext& context) const {
-        return head_norms_.empty() && !norms_rotated_heads_ && !is_gated_ && !is_fused_by_heads_ &&
-               !context.positions.query_scale;
+        return head_norms_.empty() && !norms_rotated_heads_ && !has_gates() &&
+               !is_fused_by_heads_ && !context.positions.query_scale;
     }
     // Turns queries and keys to their positions, or their gradients back. In place.
     void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
@@ -73,12 +74,12 @@ private:
     bool is_fused_by_heads_;
     bool norms_rotated_heads_;
     std::optional<size_t> rope_;
-    bool is_gated_;
+    HeadGates kind_of_gates_;
     ops::ScoreForm scores_;
     std::optional<shard::ParameterId> sinks_;
     SavedSlot seen_;  // [t, h d], the attention's result
     SavedSlot lse_;
-    SavedSlot gates_;  // [t, h d]
+    SavedSlot gates_;  // [t, h d] or [t, h]
 };
 
 }  // namespace ringshard::model

@@ -14,7 +14,8 @@ std::string expert_adapter_prefix(const std::map<std::string, AdapterSpec>& laye
 }
 
 std::string router_name(const ExpertsSpec& experts) {
-    return experts.tensors == ExpertTensors::single ? "mlp.gate" : experts.router;
+    const bool has_own_name = experts.router_is_layer || experts.tensors != ExpertTensors::single;
+    return has_own_name ? experts.router : "mlp.gate";
 }
 
 ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,

@@ -91,6 +91,8 @@ struct GroupedDefaults {
 };
 ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
                                  const GroupedDefaults& defaults);
+// Returns the MLP of "mlp.shared_experts", as wide as so many of these experts.
+MlpSpec shared_experts(const ExpertsSpec& experts, int64_t count);
 // The same of experts without gates, beside an MLP without one. module: of the names of tensors.
 ExpertsSpec read_bare_experts(ConfigReader& config, ModelSpec& spec, const MlpSpec& mlp,
                               const std::string& module);
@@ -142,6 +144,15 @@ void rotate_windows_alone(ModelSpec& spec);
 void set_norms_behind(BlockSpec& block);
 // Gives the positions of read_ropes_by_layer() to the blocks.
 void set_ropes(ModelSpec& spec, const std::vector<bool>& windows);
+// Reads layer_types, sliding_window and the positions of either kind of layer, of families whose
+// positions transformers reads from rope_parameters alone: without them layers that see everything
+// rotate the first part of a head.
+struct LayerDefaults {
+    double rotated_part = 1;
+    int64_t window;
+};
+void read_layers(ConfigReader& config, ModelSpec& spec, const Defaults& defaults,
+                 const LayerDefaults& of_layers);
 // Gives blocks the window where use_sliding_window and layer_types, or max_window_layers, say so.
 void read_windows_of_layers(ConfigReader& config, ModelSpec& spec);
 

@@ -125,12 +125,16 @@ ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
     experts.correction = "mlp.gate.e_score_correction_bias";
     read_groups(config, defaults, experts);
     const int64_t shared = read_number(config, defaults.shared_name, most_blocks, defaults.shared);
-    experts.shared = MlpSpec{.intermediate = experts.intermediate * shared,
-                             .activation = experts.activation,
-                             .gate = "mlp.shared_experts.gate_proj",
-                             .up = "mlp.shared_experts.up_proj",
-                             .down = "mlp.shared_experts.down_proj"};
+    experts.shared = shared_experts(experts, shared);
     return experts;
+}
+
+MlpSpec shared_experts(const ExpertsSpec& experts, int64_t count) {
+    return {.intermediate = experts.intermediate * count,
+            .activation = experts.activation,
+            .gate = "mlp.shared_experts.gate_proj",
+            .up = "mlp.shared_experts.up_proj",
+            .down = "mlp.shared_experts.down_proj"};
 }
 
 ExpertsSpec read_bare_experts(ConfigReader& config, ModelSpec& spec, const MlpSpec& mlp,

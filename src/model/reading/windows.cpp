@@ -135,6 +135,24 @@ void set_ropes(ModelSpec& spec, const std::vector<bool>& windows) {
         spec.blocks[block].attention().rope = windows[block] ? 1 : 0;
 }
 
+void read_layers(ConfigReader& config, ModelSpec& spec, const Defaults& defaults,
+                 const LayerDefaults& of_layers) {
+    RopeForm full = rope_form(spec, defaults);
+    RopeForm sliding = full;
+    sliding.theta = 10000.0;
+    if (config.has("rope_scaling"))
+        config.complain("rope_scaling: is not read here; give rope_parameters");
+    const json positions = config.part("rope_parameters");
+    if (positions.is_null()) full.rotated_part = of_layers.rotated_part;
+    ConfigReader ropes(config.file(), {{"rope_parameters", positions}});
+    spec.ropes = read_ropes_by_layer(ropes, full, sliding);
+    config.complain(ropes);
+    const std::vector<bool> windows =
+        read_layer_types(config, spec.blocks.size(), [](size_t) { return false; });
+    set_windows(config, spec, windows, read_window(config, of_layers.window));
+    set_ropes(spec, windows);
+}
+
 void refuse_window_without_length(ConfigReader& config) {
     config.complain(
         "use_sliding_window = true: needs sliding_window, the number of tokens that a token sees");

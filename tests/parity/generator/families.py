@@ -18,7 +18,8 @@ from family_configs import CONFIGS
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
-LENGTHS_OF = {name: [37, 22] for name in ("axk1", "hy_v3", "minicpm3", "minimax_m2", "nemotron_h", "qwen3_vl_moe")}  # small files
+LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3", "minimax_m2",
+                                          "nemotron_h", "qwen3_vl_moe")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
@@ -79,7 +80,9 @@ def text_parameters(model):
 STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "output_linear.weight", "router.weight": "router.layer.weight"}
 
 
-HY_V3 = {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias", "shared_experts": "shared_mlp"}
+# So do those of other models.
+RENAMED = {"hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias", "shared_experts": "shared_mlp"},
+           "laguna": {"mlp.gate.e_score_correction_bias": "mlp.experts.e_score_correction_bias", "mlp.shared_experts.": "mlp.shared_expert."}}
 
 
 def stored(model, of):
@@ -93,15 +96,14 @@ def stored(model, of):
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
         name = name.replace("mlp.gate.moe_statics.", "mlp.moe_statics.")  # Ernie's files
         name = name.replace("model.", "backbone.") if model.config.model_type == "nemotron_h" else name
-        if model.config.model_type == "hy_v3":
-            for ours, file in HY_V3.items():
-                name = name.replace(ours, file)
+        for ours, file in RENAMED.get(model.config.model_type, {}).items():
+            name = name.replace(ours, file)
         name = name.replace("mlp.post_mlp_layernorm", "post_mlp_layernorm")  # A.X-K1's files
         if model.config.model_type == "exaone_moe":
             name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
         if model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
             yield name, tensor.transpose(1, 2)
-        elif model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):
+        elif model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared"):
             for ours, file in STACKED.items() if model.config.model_type != "gpt_oss" else ():
                 name = name.replace(ours, file)
             yield name, tensor
