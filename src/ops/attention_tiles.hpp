@@ -82,13 +82,11 @@ void find_visible(uint64_t* visible, const AttentionTask<T>& task, const ScoreBl
                            : 0;
 }
 
-// Weights of two keys, rounded to bf16 and side by side.
+// Numbers of two keys, rounded to bf16 and side by side.
 RINGSHARD_KERNEL void store_pair(uint16_t* place, VectorsOf16::Float even, VectorsOf16::Float odd) {
-    alignas(64) static constexpr uint16_t side_by_side[32] = {
-        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     const auto rounded = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(odd, even));
-    _mm512_store_si512(place, _mm512_permutexvar_epi16(_mm512_load_si512(side_by_side), rounded));
+    _mm512_store_si512(place,
+                       take_turns(rounded, _mm512_shuffle_i64x2(rounded, rounded, 0xee)).first);
 }
 
 // products [keys, strip_queries] = keys [keys, depth] times queries, which are packed in panels.

@@ -145,35 +145,54 @@ private:
         if (ends(block) && !is_in_place) finish(block.column + column, result, sums, rows, columns);
     }
 
+    // The numbers of 32 columns.
+    struct Columns {
+        __m512 first;
+        __m512 second;
+    };
+    static Columns wide(const uint16_t* numbers, __mmask32 mask) {
+        const __m512i halves = _mm512_maskz_loadu_epi16(mask, numbers);
+        const Turns bits = take_turns(_mm512_setzero_si512(), halves);
+        return {_mm512_castsi512_ps(bits.first), _mm512_castsi512_ps(bits.second)};
+    }
+
     // Brings sums, with the bias and with what they are added to, into the result.
     void finish(int64_t first_column, int64_t result, const TileSums& sums, int64_t rows,
-                int64_t columns) {
-        for (int64_t c = 0; c < columns; c += tile_side) {
-            const auto mask = static_cast<__mmask16>(first_of_32(least(tile_side, columns - c)));
-            __m512 bias = _mm512_setzero_ps();
-            if (task_.bias != nullptr) bias = wide(task_.bias + first_column + c, mask);
-            for (int64_t r = 0; r < rows; ++r) {
-                const int64_t place = result + r * task_.result_stride + c;
-                const __m512 values = _mm512_load_ps(sums.data + r * sums.stride + c) + bias;
-                if (task_.sums != nullptr)
-                    put_sums(task_.sums + place, values, mask);
-                else
-                    put_rounded(task_.rounded + place, values, mask);
-            }
+                int64_t columns) const {
+        const __mmask32 mask = first_of_32(columns);
+        Columns bias{};
+        if (task_.bias != nullptr) bias = wide(task_.bias + first_column, mask);
+        for (int64_t r = 0; r < rows; ++r) {
+            const float* const row = sums.data + r * sums.stride;
+            const Columns values{_mm512_load_ps(row) + bias.first,
+                                 _mm512_load_ps(row + tile_side) + bias.second};
+            const int64_t place = result + r * task_.result_stride;
+            if (task_.sums != nullptr)
+                put_sums(task_.sums + place, values, mask);
+            else
+                put_rounded(task_.rounded + place, values, mask);
         }
     }
 
-    static __m512 wide(const uint16_t* numbers, __mmask16 mask) {
-        const __m256i halves = _mm256_maskz_loadu_epi16(mask, numbers);
-        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+    void put_sums(float* into, Columns values, __mmask32 mask) const {
+        const auto of_first = static_cast<__mmask16>(mask);
+        const auto of_second = static_cast<__mmask16>(mask >> tile_side);
+        if (task_.adds) {
+            values.first += _mm512_maskz_loadu_ps(of_first, into);
+            values.second += _mm512_maskz_loadu_ps(of_second, into + tile_side);
+        }
+        _mm512_mask_storeu_ps(into, of_first, values.first);
+        _mm512_mask_storeu_ps(into + tile_side, of_second, values.second);
     }
-    void put_sums(float* into, __m512 values, __mmask16 mask) const {
-        if (task_.adds) values += _mm512_maskz_loadu_ps(mask, into);
-        _mm512_mask_storeu_ps(into, mask, values);
-    }
-    void put_rounded(uint16_t* into, __m512 values, __mmask16 mask) const {
-        if (task_.adds) values += wide(into, mask);
-        _mm256_mask_storeu_epi16(into, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
+    void put_rounded(uint16_t* into, Columns values, __mmask32 mask) const {
+        if (task_.adds) {
+            const Columns there = wide(into, mask);
+            values.first += there.first;
+            values.second += there.second;
+        }
+        const auto rounded =
+            reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(values.second, values.first));
+        _mm512_mask_storeu_epi16(into, mask, rounded);
     }
 
     const GemmTask<uint16_t>& task_;

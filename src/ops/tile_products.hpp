@@ -68,52 +68,78 @@ RINGSHARD_KERNEL void load_lines(TileRow (&rows)[16], const Lines& from, int64_t
                       : TileRow{};
 }
 
-// 16 numbers of 32 lines: two lines side by side in a row.
-RINGSHARD_KERNEL void load_pairs(TileRow (&rows)[16], const Lines& from, int64_t line,
-                                 int64_t number) {
-    const auto mask = static_cast<__mmask16>(first_of_32(from.length - number));
-    const uint16_t* place = from.data + line * from.stride + number;
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) {
-        const int64_t even = line + 2 * i;
-        const auto number_of_line = [&](int64_t of_line) {
-            return of_line < from.lines ? _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(
-                                              mask, place + (of_line - line) * from.stride))
-                                        : _mm512_setzero_si512();
-        };
-        rows[i] = _mm512_castsi512_ps(
-            _mm512_or_si512(number_of_line(even), _mm512_slli_epi32(number_of_line(even + 1), 16)));
-    }
-}
-
 RINGSHARD_KERNEL void store_tile(uint16_t* into, const TileRow (&rows)[16]) {
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) _mm512_store_ps(into + i * tile_terms, rows[i]);
 }
 
-// A tile of either kind from lines in the direction of the sum, or across it.
+RINGSHARD_KERNEL void turn_tile(uint16_t* tile) {
+    TileRow rows[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_ps(tile + i * tile_terms);
+    transpose<VectorsOf16>(rows);
+    store_tile(tile, rows);
+}
+
+// Numbers of two lines, taken in turn.
+struct Turns {
+    __m512i first;   // of 16 of each
+    __m512i second;  // of the next 16
+};
+RINGSHARD_KERNEL Turns take_turns(__m512i even, __m512i odd) {
+    alignas(64) static constexpr uint16_t first[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,
+                                                       37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+                                                       11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+    const __m512i of_first = _mm512_load_si512(first);
+    const __m512i of_second = _mm512_add_epi16(of_first, _mm512_set1_epi16(16));
+    return {_mm512_permutex2var_epi16(even, of_first, odd),
+            _mm512_permutex2var_epi16(even, of_second, odd)};
+}
+
+// 32 numbers of 32 lines, two lines side by side in a row: two right tiles whose terms are lines.
+RINGSHARD_KERNEL void store_pairs(uint16_t* into, const Lines& from, int64_t line, int64_t number) {
+    const __mmask32 mask = first_of_32(from.length - number);
+    const auto load_line = [&](int64_t of_line) {
+        const __mmask32 there = of_line < from.lines ? mask : 0;
+        return _mm512_maskz_loadu_epi16(there, from.data + of_line * from.stride + number);
+    };
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; ++i) {
+        const Turns pairs = take_turns(load_line(line + 2 * i), load_line(line + 2 * i + 1));
+        _mm512_store_si512(into + i * tile_terms, pairs.first);
+        _mm512_store_si512(into + tile_numbers + i * tile_terms, pairs.second);
+    }
+}
+
+// 32 numbers of 16 lines, in the direction of the sum: a left tile, or a right one.
 enum class TileKind { left, right };
 
-template <TileKind kind, bool across>
-RINGSHARD_KERNEL void pack_tile(uint16_t* into, const Lines& from, int64_t place, int64_t term) {
+template <TileKind kind>
+RINGSHARD_KERNEL void pack_lines(uint16_t* into, const Lines& from, int64_t line, int64_t number) {
     TileRow rows[16];
-    if constexpr (across)
-        load_pairs(rows, from, term, place);
-    else
-        load_lines(rows, from, place, term);
-    if constexpr ((kind == TileKind::left) == across) transpose<VectorsOf16>(rows);
+    load_lines(rows, from, line, number);
+    if constexpr (kind == TileKind::right) transpose<VectorsOf16>(rows);
     store_tile(into, rows);
 }
 
-// Panels of two tiles side by side, and 32 terms behind each other.
+// Panels of two tiles side by side, and 32 terms behind each other. Lines lie across the direction
+// of the sum, or along it.
 constexpr int64_t tile_panel = 2 * tile_side;
 
 template <TileKind kind, bool across>
 void pack_panels(uint16_t* into, const Lines& from, int64_t places, int64_t terms) {
     for (int64_t place = 0; place < places; place += tile_panel)
         for (int64_t term = 0; term < terms; term += tile_terms) {
-            pack_tile<kind, across>(into, from, place, term);
-            pack_tile<kind, across>(into + tile_numbers, from, place + tile_side, term);
+            if constexpr (across) {
+                store_pairs(into, from, term, place);
+                if constexpr (kind == TileKind::left) {
+                    turn_tile(into);
+                    turn_tile(into + tile_numbers);
+                }
+            } else {
+                pack_lines<kind>(into, from, place, term);
+                pack_lines<kind>(into + tile_numbers, from, place + tile_side, term);
+            }
             into += 2 * tile_numbers;
         }
 }
