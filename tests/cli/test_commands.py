@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -121,6 +122,20 @@ class WrongInput(TrainerTest):
                 file.write("another program's")
             result = run("doctor", LD_LIBRARY_PATH=folder)
             self.expect_one_message(result, 66, f"LD_LIBRARY_PATH = {folder} comes before the libraries of this program: unset it")
+
+    def test_an_engine_of_another_build(self):
+        program = os.path.realpath(TRAINER)
+        version = run("version").stdout.split()[1]
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(program, folder)
+            with open(os.path.join(os.path.dirname(program), "libringshard_engine.so"), "rb") as file:
+                engine = file.read()
+            self.assertIn(version.encode(), engine)
+            other = version[:-1] + "?"
+            with open(os.path.join(folder, "libringshard_engine.so"), "wb") as file:
+                file.write(engine.replace(version.encode(), other.encode()))
+            result = subprocess.run([os.path.join(folder, "trainer"), "doctor"], capture_output=True, text=True)
+            self.expect_one_message(result, 66, f"is of version {other}, this program of {version}: one build makes both")
 
     def test_variables_in_a_settings_file(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -2,8 +2,11 @@
 
 #include "engine_commands.hpp"
 #include "ringshard/base/error.hpp"
+#include "version.hpp"
 
-// The entry points that the front finds with dlsym().
+// What the front finds with dlsym().
+extern "C" const char* ringshard_engine_version() { return ringshard::version::program.data(); }
+
 extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
     using namespace ringshard;
     if (context.command == "doctor") return cli::run_doctor(context);

@@ -24,6 +24,19 @@ void* load_library(const std::filesystem::path& file, const char* cure,
                 format_text("{} cannot be loaded: {}{}; {}", file.string(), why, other, cure));
 }
 
+// The front and the engine hand C++ objects to each other, so one build makes both.
+void check_version(void* engine, const std::filesystem::path& file) {
+    using Version = const char*();
+    auto* const version = reinterpret_cast<Version*>(dlsym(engine, "ringshard_engine_version"));
+    const std::string_view found = version == nullptr ? "another version" : version();
+    if (found == version::program) return;
+    throw Error(
+        ExitCode::missing_input,
+        format_text("{} is of version {}, this program of {}: one build makes both; install "
+                    "them together",
+                    file.string(), found, version::program));
+}
+
 // A function of the engine, which lies beside the program, wherever that is. LibTorch's outermost
 // library goes first: it knows where all others lie, its own and CUDA's, and the engine takes what
 // is loaded already.
@@ -37,6 +50,7 @@ void* find_in_engine(const std::filesystem::path& torch, const Environment& envi
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libringshard_engine.so";
     void* library =
         load_library(file, "it belongs beside the program, from the same build", environment);
+    check_version(library, file);
     void* symbol = dlsym(library, name);
     RINGSHARD_CHECK(symbol != nullptr, "{}: {}", file.string(), dlerror());
     return symbol;
