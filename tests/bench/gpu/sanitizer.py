@@ -61,5 +61,5 @@ def memcheck(check):
             continue
         lines = []
         command = [None] if program is None else sanitized(tool, [program, "--", "small"])
-        if check.run(what, command, most=60, each_line=lines.append, **WITHOUT_CACHE) is None and lines:
+        if check.run(what, command, most=140 if tool == "racecheck" else 60, each_line=lines.append, **WITHOUT_CACHE) is None and lines:
             report(check, what, "".join(lines))
