@@ -25,7 +25,7 @@ void StepWindow::add(const StepNumbers& step) {
     if (step.is_skipped()) {
         ++sums_.num_skipped;
         line.loss = line.entropy = line.accuracy = line.routers.aux_loss = 0;
-        for (auto& [name, number] : line.of_objective) number = 0;
+        for (auto& [name, sum, divisor] : line.of_objective) sum = divisor = 0;
     }
     line.routers.aux_loss += before.routers.aux_loss;
     for (size_t expert = 0; expert < before.routers.choices.size(); ++expert)
@@ -33,8 +33,10 @@ void StepWindow::add(const StepNumbers& step) {
     line.loss += before.loss;
     line.entropy += before.entropy;
     line.accuracy += before.accuracy;
-    for (size_t i = 0; i < before.of_objective.size(); ++i)
-        line.of_objective[i].second += before.of_objective[i].second;
+    for (size_t i = 0; i < before.of_objective.size(); ++i) {
+        line.of_objective[i].sum += before.of_objective[i].sum;
+        line.of_objective[i].divisor += before.of_objective[i].divisor;
+    }
     line.seconds += before.seconds;
     line.operations += before.operations;
     line.rows += before.rows;
@@ -64,7 +66,6 @@ StepWindow::Summary StepWindow::take() {
     summary.numbers.loss /= taken;  // not a number if all were skipped
     summary.numbers.entropy /= taken;
     summary.numbers.accuracy /= taken;
-    for (auto& [name, number] : summary.numbers.of_objective) number /= taken;
     summary.numbers.routers.aux_loss /= taken;
     return summary;
 }
@@ -200,7 +201,9 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
     if (numbers.attention_work_mean > 0)
         line.emplace_back("attention_work_worst_to_mean",
                           numbers.attention_work_worst / numbers.attention_work_mean);
-    for (const auto& [name, number] : numbers.of_objective) line.emplace_back(name, number);
+    // Not a number if no step has tokens that it is of.
+    for (const auto& [name, sum, divisor] : numbers.of_objective)
+        line.emplace_back(name, sum / divisor);
     add_routers(line, numbers.routers);
     if (summary.num_skipped > 0) line.emplace_back("skipped_steps", summary.num_skipped);
     return line;

@@ -247,8 +247,12 @@ StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepS
                                     model_.spec().router_aux_loss_coef * sums.aux_loss;
     numbers.entropy = of_curve.entropy() / work.targets;
     numbers.accuracy = of_curve.correct() / work.targets;
-    for (size_t i = 0; const std::string& name : model_.objective().further_numbers())
-        numbers.of_objective.emplace_back(name, of_curve.further(i++) / work.weight);
+    for (size_t i = 0; const auto& [name, divisor] : model_.objective().further_numbers()) {
+        const double sum = of_curve.further(i++) / work.weight;
+        if (!name.empty())
+            numbers.of_objective.push_back(
+                {name, sum, divisor ? of_curve.further(*divisor) / work.weight : 1});
+    }
     numbers.grad_norm = std::sqrt(of_curve.gradient_squares);
     const std::optional<optim::Plateau>& plateau = curves_[curve].plateau;
     numbers.learning_rate =

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,15 +22,21 @@ struct ObjectiveTargets {
     at::Tensor stored_log_probs{};  // [n, k] fp32
 };
 
+// A number of a token. Like the loss, it is multiplied with the weight of its token.
+struct FurtherNumber {
+    std::string name{};  // in the metrics, which have its mean; empty: only a divisor of others
+    // The further number by whose sum that of this one is divided; unset: the weight of all targets
+    std::optional<size_t> divisor{};
+};
+
 // What a run learns: the loss of a token and its gradient, from the logits. The head calls it with
 // one chunk of tokens after the other. One objective is one file in src/model/objectives/.
 class Objective {
 public:
     virtual ~Objective() = default;
 
-    // The numbers of a token behind those of ops::stats_per_token: metrics have the mean of each
-    // under its name. Like the loss, a number is multiplied with the weight of its token.
-    virtual std::vector<std::string> further_numbers() const { return {}; }
+    // The numbers of a token behind those of ops::stats_per_token.
+    virtual std::vector<FurtherNumber> further_numbers() const { return {}; }
     int64_t numbers_per_token() const;
 
     // logits [n, vocabulary]. Writes gradient_scale * d loss / d logits over the logits, and

@@ -4,7 +4,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ringshard/comm/agree.hpp"
@@ -49,8 +48,14 @@ struct StepNumbers {
     double learning_rate = 0;
     double entropy = 0;
     double accuracy = 0;
-    // The further numbers of the objective by their names, as means like the loss.
-    std::vector<std::pair<std::string, double>> of_objective{};
+    // The further numbers of the objective: their sums per unit of the weight of all targets, and
+    // those of their divisors, 1 where that is all of it.
+    struct OfObjective {
+        std::string name;
+        double sum;
+        double divisor;
+    };
+    std::vector<OfObjective> of_objective{};
     RouterNumbers routers{};
     int64_t num_tokens = 0;     // of the run so far
     int64_t step_tokens = 0;    // of this step

@@ -62,8 +62,8 @@ class DistillationObjective : public Objective {
 public:
     explicit DistillationObjective(const Distillation& options) : options_(options) {}
 
-    std::vector<std::string> further_numbers() const override {
-        return {"divergence", "data_loss"};
+    std::vector<FurtherNumber> further_numbers() const override {
+        return {{"divergence"}, {"data_loss"}};
     }
 
     void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
