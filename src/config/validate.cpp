@@ -245,12 +245,34 @@ public:
             complain({"label_smoothing_factor", "teacher_scores"},
                      "a teacher's distribution takes the place of smoothed targets; leave one of "
                      "them out");
+        check_scored_rows("teacher_scores");
+    }
+
+    void check_anchor() {
+        const TrainingSettings& training = settings_.values.training;
+        if (training.anchor.empty()) {
+            if (settings_.is_fixed("anchor_weight"))
+                complain({"anchor_weight", "anchor"},
+                         "it is the factor of an anchor's divergence; name the anchor, or leave it "
+                         "out");
+            return;
+        }
+        if (!training.teacher_scores.empty())
+            complain({"anchor", "teacher_scores"},
+                     "a run reads the scores of one model; leave one of them out");
+        check_scored_rows("anchor");
+    }
+
+    // scores: the setting that names stored scores.
+    void check_scored_rows(const char* scores) {
+        const Config& config = settings_.values;
         if (config.data.packing && config.data.packing_strategy == PackingStrategy::wrapped)
-            complain({"packing_strategy", "teacher_scores"},
-                     "wrapped rows have tokens whose context the teacher has not seen; take bfd");
+            complain({"packing_strategy", scores},
+                     "wrapped rows have tokens whose context the scoring model has not seen; take "
+                     "bfd");
         if (!config.adapter.adapters.empty())
-            complain({"adapters", "teacher_scores"},
-                     "adapters that train together have no teacher; train them one by one");
+            complain({"adapters", scores},
+                     "adapters that train together read no stored scores; train them one by one");
     }
 
     void check_evaluation() {
@@ -511,6 +533,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_checkpoints();
     checker.check_loss();
     checker.check_distillation();
+    checker.check_anchor();
     checker.check_evaluation();
     checker.check_fp8();
     checker.check_residual();

@@ -237,6 +237,14 @@ Expected<std::vector<Source>> named_sources(const config::DataSettings& data,
     return sources;
 }
 
+// The rows are those of a file of scores, which marks the tokens that are learned.
+void add_anchor(const std::string& anchor, Preparation& preparation) {
+    preparation.sources.push_back(
+        {.dataset = {.setting = "anchor", .path = anchor, .split = "train"},
+         .mapping = {.column_map = {{"assistant_masks", "learned"}}}});
+    preparation.has_anchor = true;
+}
+
 }  // namespace
 
 Expected<Preparation> training_data(const config::Config& config, const HubCache& hub) {
@@ -250,9 +258,23 @@ Expected<Preparation> training_data(const config::Config& config, const HubCache
     if (is_share_of_all(config.data)) preparation.value().side = SampleChoice::Side::train;
     const config::TrainingSettings& training = config.training;
     if (!training.teacher_scores.empty())
-        preparation.value().scores = {.folder = training.teacher_scores,
-                                      .per_token = training.loss_top_k,
-                                      .temperature = training.temperature};
+        preparation.value().scores = {
+            .setting = "teacher_scores",
+            .folder = training.teacher_scores,
+            .per_token = training.loss_top_k,
+            .temperature = training.temperature,
+            .cure =
+                "score this dataset with the tokenizer and the chat template of this run: "
+                "`trainer score --top_k N`"};
+    if (training.anchor.empty()) return preparation;
+    add_anchor(training.anchor, preparation.value());
+    preparation.value().scores = {
+        .setting = "anchor",
+        .folder = training.anchor,
+        .cure =
+            "score its rows with the base model, and name the folder of the scores: `trainer "
+            "score --model_name_or_path BASE --dataset_name ROWS --top_k N --output_dir "
+            "FOLDER`"};
     return preparation;
 }
 
@@ -293,6 +315,9 @@ Expected<Preparation> one_evaluation_set(const config::Config& config, const Hub
             "part "
             "of the training data, eval_dataset_name names other data";
     if (splits_off) preparation.value().side = SampleChoice::Side::test;
+    // The tokens are those of training, of which the anchor is no part that evaluation takes.
+    if (splits_off && !config.training.anchor.empty())
+        add_anchor(config.training.anchor, preparation.value());
     return preparation;
 }
 

@@ -98,7 +98,8 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
         };
         const auto row = map_row(entry[0], tokens.mappings[source]);
         if (!row) return refuse(row.failure());
-        auto format = find_format(row.value(), tokens.format);
+        const bool is_anchor = tokens.has_anchor && source + 1 == tokens.mappings.size();
+        auto format = find_format(row.value(), is_anchor ? FormatSettings() : tokens.format);
         if (!format) return refuse(format.failure());
         formats.push_back(std::move(format).value());
     }

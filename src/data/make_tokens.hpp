@@ -12,7 +12,8 @@ struct TokensToMake {
     std::vector<std::string> names{};  // of the sources, for messages
     FormatSettings format;
     int64_t skip_bad_rows = 0;
-    text::Value about;  // everything that determines the tokens
+    bool has_anchor = false;  // the last source, whose rows say by themselves what is learned
+    text::Value about;        // everything that determines the tokens
 };
 
 // Tokenizes all rows and writes them to work/result, in the order of the files, with the same bytes

@@ -101,6 +101,7 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
         all.emplace_back("loss_scale", text::to_list(format.loss_scale));
     if (!format.agent_template.empty())
         all.emplace_back("agent_template", Value(format.agent_template));
+    if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
     return Value(std::move(all));
 }
 
@@ -135,6 +136,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"keeps_all", Value(rows.keeps_all)},
     };
     if (preparation.drops_copies) all.emplace_back("drops_copies", Value(true));
+    if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
     if (rows.min_length > 0) all.emplace_back("min_length", Value(rows.min_length));
     return Value(std::move(all));
 }
@@ -212,6 +214,7 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
                         .names = {},
                         .format = preparation.format,
                         .skip_bad_rows = preparation.skip_bad_rows,
+                        .has_anchor = preparation.has_anchor,
                         .about = text::read_json(about).value()};
     for (const Source& source : preparation.sources) {
         tokens.mappings.push_back(source.mapping);
@@ -224,16 +227,23 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
     return open_checked(file, group, open);
 }
 
-// Returns the selection of samples, without the sizes of the sources.
+// Returns the sources of the mixture.
+std::span<const Source> mixed_sources(const Preparation& preparation) {
+    return std::span(preparation.sources)
+        .first(preparation.sources.size() - (preparation.has_anchor ? 1 : 0));
+}
+
+// Returns the selection of samples of the mixture, without the sizes of the sources.
 SampleChoice choice_of(const Preparation& preparation) {
+    const std::span<const Source> sources = mixed_sources(preparation);
     SampleChoice choice{.drawing = preparation.drawing,
                         .side = preparation.side,
                         .test_size = preparation.test_size,
                         .seed = preparation.split_seed,
                         .shuffle_seed = preparation.shuffle_seed};
     const bool has_epochs = std::ranges::any_of(
-        preparation.sources, [](const Source& source) { return source.epochs.has_value(); });
-    for (const Source& source : preparation.sources) {
+        sources, [](const Source& source) { return source.epochs.has_value(); });
+    for (const Source& source : sources) {
         choice.names.push_back(shown_name(source.dataset));
         if (source.fraction) choice.fractions.push_back(*source.fraction);
         if (source.weight) choice.weights.push_back(*source.weight);
@@ -241,6 +251,16 @@ SampleChoice choice_of(const Preparation& preparation) {
         choice.shuffles.push_back(source.epochs.has_value());
     }
     return choice;
+}
+
+// Takes each sample of the anchor once, behind those of the mixture, which is chosen already.
+void take_anchor(const Preparation& preparation, uint64_t end, SampleChoice& choice,
+                 std::vector<int64_t>& samples) {
+    if (preparation.side == SampleChoice::Side::test) return;
+    for (uint64_t sample = choice.source_ends.back(); sample < end; ++sample)
+        samples.push_back(static_cast<int64_t>(sample));
+    choice.names.push_back(shown_name(preparation.sources.back().dataset));
+    choice.source_ends.push_back(end);
 }
 
 // Plans the rows of a store. Called on rank 0 alone.
@@ -255,9 +275,15 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
     if (ends.size() != preparation.sources.size() || !std::ranges::is_sorted(ends) ||
         ends.back() != static_cast<uint64_t>(store.value().size()))
         return damaged_data(store_file.name(), "its sources have other samples than it holds");
-    if (preparation.drops_copies) choice.is_copy = find_copies(store.value());
-    const auto samples = choose_samples(choice);
+    const uint64_t last_end = ends.back();
+    if (preparation.has_anchor) choice.source_ends.pop_back();
+    if (preparation.drops_copies) {
+        choice.is_copy = find_copies(store.value());
+        choice.is_copy.resize(choice.source_ends.back());
+    }
+    auto samples = choose_samples(choice);
     if (!samples) return samples.failure();
+    if (preparation.has_anchor) take_anchor(preparation, last_end, choice, samples.value());
     RowReport report;
     const RowPlan plan = plan_rows(store.value(), samples.value(), preparation.rows, report);
     report.copies = std::ranges::count(choice.is_copy, true);
@@ -297,18 +323,19 @@ struct ScoreFiles {
     Value about;
 };
 comm::Agreed<ScoreFiles> find_score_files(const ScoreChoice& choice, const ArrayFile& store_file,
-                                          const comm::Group& group) {
+                                          int64_t first_sample, const comm::Group& group) {
     const auto about = comm::of_root(group, [&]() -> Expected<std::string> {
         const auto files = score_files(choice);
         if (!files) return files.failure();
         Value::List described;
         for (const fs::path& file : files.value()) described.push_back(describe_file(file));
-        return to_json(Value(
-            Value::Object{{"version", Value(version_of_scores)},
+        Value::Object all{{"version", Value(version_of_scores)},
                           {"tokens", Value(store_file.name().filename().string())},
                           {"files", Value(std::move(described))},
                           {"per_token", choice.per_token ? Value(*choice.per_token) : Value()},
-                          {"temperature", Value(choice.temperature)}}));
+                          {"temperature", Value(choice.temperature)}};
+        if (first_sample > 0) all.emplace_back("first_sample", Value(first_sample));
+        return to_json(Value(std::move(all)));
     });
     if (!about) return about.failure();
     ScoreFiles found{{}, text::read_json(about.value()).value()};
@@ -319,9 +346,9 @@ comm::Agreed<ScoreFiles> find_score_files(const ScoreChoice& choice, const Array
 
 // Returns the file of the scores, and makes it if necessary. Collective over the group.
 comm::Agreed<ArrayFile> provide_scores(const ScoreChoice& choice, const PrepareResources& resources,
-                                       const ArrayFile& store_file, const comm::Group& group,
-                                       OpenFiles& open) {
-    const auto found = find_score_files(choice, store_file, group);
+                                       const ArrayFile& store_file, int64_t first_sample,
+                                       const comm::Group& group, OpenFiles& open) {
+    const auto found = find_score_files(choice, store_file, first_sample, group);
     if (!found) return found.failure();
     const fs::path file =
         resources.cache / format_text("scores-{}", hash_of(to_json(found.value().about)));
@@ -330,27 +357,33 @@ comm::Agreed<ArrayFile> provide_scores(const ScoreChoice& choice, const PrepareR
     const auto work = claim(file, group, mine);
     if (!work) return work.failure();
     if (work.value().empty()) return open_checked(file, group, open);
-    if (auto failure = make_scores(choice, found.value().files, store_file, work.value() / "result",
-                                   found.value().about, group))
+    if (auto failure = make_scores(choice, found.value().files, store_file, first_sample,
+                                   work.value() / "result", found.value().about, group))
         return *failure;
     if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
         return *agreed;
     return open_checked(file, group, open);
 }
 
-// Gives the rows the scores of their tokens. Collective over the group.
-std::optional<comm::AgreedFailure> give_scores(const ScoreChoice& choice,
+// Gives the rows the scores of their tokens, or those of the anchor if there is one. Collective
+// over the group.
+std::optional<comm::AgreedFailure> give_scores(const Preparation& preparation,
                                                const PrepareResources& resources,
                                                const ArrayFile& store_file,
                                                const comm::Group& group, OpenFiles& open,
                                                Rows& rows) {
-    const auto file = provide_scores(choice, resources, store_file, group, open);
+    const ScoreChoice& choice = *preparation.scores;
+    const auto ends = store_file.array<uint64_t>("source_ends");
+    const auto first_sample =
+        preparation.has_anchor ? static_cast<int64_t>(ends[ends.size() - 2]) : 0;
+    const auto file = provide_scores(choice, resources, store_file, first_sample, group, open);
     if (!file) return file.failure();
     auto scores = comm::agreed(group, scores_in(file.value()));
     if (!scores) return scores.failure();
     // Rank 0 looks, since there is a row for each of many documents.
-    const auto failure =
-        group.is_root() ? check_scored(choice, rows, store_file, file.value()) : std::nullopt;
+    const auto failure = group.is_root()
+                             ? check_scored(choice, rows, store_file, first_sample, file.value())
+                             : std::nullopt;
     if (auto agreed = comm::first_failure(group, failure)) return agreed;
     rows.give_scores(std::move(scores).value());
     return std::nullopt;
@@ -368,6 +401,8 @@ std::optional<comm::AgreedFailure> find_files(const Preparation& preparation, co
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open) {
     if (group.is_root()) remove_leftovers(resources.cache);
+    if (preparation.scores)
+        if (auto failure = check_score_heads(*preparation.scores, group)) return *failure;
     std::vector<std::string> warnings;
     const auto store_file = provide_tokens(preparation, resources, group, open, warnings);
     if (!store_file) return store_file.failure();
@@ -393,8 +428,8 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareReso
                          shown_name(preparation.sources.front().dataset), why)});
     }
     if (preparation.scores)
-        if (auto failure = give_scores(*preparation.scores, resources, store_file.value(), group,
-                                       open, rows.value()))
+        if (auto failure =
+                give_scores(preparation, resources, store_file.value(), group, open, rows.value()))
             return *failure;
     const Value store_about = text::read_json(rows.value().store().about()).value();
     for (std::string& warning : warnings_of(store_about)) warnings.push_back(std::move(warning));

@@ -144,7 +144,8 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
         if (scores_ != nullptr) {
             RINGSHARD_CHECK(piece.goes_on == 0, "a document that goes on has no scores");
             for (uint64_t at = piece.begin + 1; at < piece.begin + piece.length; ++at)
-                batch.places.push_back(static_cast<int64_t>(at));
+                batch.places.push_back(static_cast<int64_t>(at) -
+                                       static_cast<int64_t>(scores_->first_place));
             batch.places.push_back(0);
         }
         if (!store_.has_weights()) continue;

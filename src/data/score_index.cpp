@@ -14,22 +14,28 @@ namespace ringshard::data {
 namespace fs = std::filesystem;
 
 Failure refuse_scores(const ScoreChoice& choice, const std::string& why) {
-    return {ExitCode::bad_data, format_text("teacher_scores = {}: {}", choice.folder, why)};
+    return {ExitCode::bad_data, format_text("{} = {}: {}", choice.setting, choice.folder, why)};
 }
 
 Expected<std::vector<fs::path>> score_files(const ScoreChoice& choice) {
     std::vector<fs::path> files;
     std::error_code error;
+    if (fs::is_regular_file(choice.folder, error)) {
+        if (fs::path(choice.folder).extension() == ".parquet")
+            return std::vector{fs::path(choice.folder)};
+        return refuse_scores(choice, format_text("is no file of scores; {}", choice.cure));
+    }
+    error.clear();
     for (const fs::path& entry : folder_entries(choice.folder, error))
         if (entry.extension() == ".parquet") files.push_back(entry);
     if (error)
         return Failure{ExitCode::missing_input,
-                       format_text("teacher_scores = {}: cannot be read: {}; name the folder that "
-                                   "`trainer score --top_k N` wrote",
-                                   choice.folder, error.message())};
+                       format_text("{} = {}: cannot be read: {}; name the folder that `trainer "
+                                   "score --top_k N` wrote",
+                                   choice.setting, choice.folder, error.message())};
     if (files.empty())
         return refuse_scores(choice,
-                             format_text("holds no .parquet file of scores; {}", score_again));
+                             format_text("holds no .parquet file of scores; {}", choice.cure));
     std::ranges::sort(files);
     // part-00003-of-00008.parquet
     const std::string last = files.back().stem().string();
@@ -69,10 +75,11 @@ Expected<ScoreGroups> look_for_groups(const ScoreChoice& choice,
             return refuse_scores(
                 choice,
                 format_text("the scores in {} are of temperature {}, and the run has "
-                            "temperature = {}; give the same one, or score again with "
-                            "`trainer score --temperature {}`",
+                            "temperature = {}; {}score again with `trainer score --temperature {}`",
                             files[file].filename().string(), shortest(head.value().temperature),
-                            shortest(choice.temperature), shortest(choice.temperature)));
+                            shortest(choice.temperature),
+                            choice.setting == "teacher_scores" ? "give the same one, or " : "",
+                            shortest(choice.temperature)));
         for (int64_t number = 0; const int64_t rows : head.value().rows_of_groups) {
             found.groups.push_back({file, number++, found.num_rows});
             found.num_rows += rows;
@@ -81,7 +88,7 @@ Expected<ScoreGroups> look_for_groups(const ScoreChoice& choice,
     const auto per_token = scores_per_token(files, found);
     if (!per_token) return per_token.failure();
     if (per_token.value() == 0)
-        return refuse_scores(choice, format_text("no token has scores; {}", score_again));
+        return refuse_scores(choice, format_text("no token has scores; {}", choice.cure));
     found.per_token = choice.per_token.value_or(per_token.value());
     if (found.per_token > per_token.value())
         return refuse_scores(choice,
@@ -109,6 +116,18 @@ comm::Agreed<ScoreGroups> find_groups(const ScoreChoice& choice, const std::vect
     found.groups.resize(bytes.size() / sizeof(ScoreGroups::Group));
     std::memcpy(found.groups.data(), bytes.data(), bytes.size());
     return found;
+}
+
+std::optional<comm::AgreedFailure> check_score_heads(const ScoreChoice& choice,
+                                                     const comm::Group& group) {
+    const auto looked = comm::of_root(group, [&]() -> Expected<std::string> {
+        const auto files = score_files(choice);
+        if (!files) return files.failure();
+        const auto found = look_for_groups(choice, files.value());
+        if (!found) return found.failure();
+        return std::string();
+    });
+    return looked ? std::nullopt : std::optional(looked.failure());
 }
 
 GroupShare share_of_rank(size_t count, const comm::Group& group) {

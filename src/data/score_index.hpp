@@ -11,14 +11,14 @@ namespace ringshard::data {
 
 // Names the setting and the folder.
 Failure refuse_scores(const ScoreChoice& choice, const std::string& why);
-// The cure.
-inline constexpr const char* score_again =
-    "score this dataset with the tokenizer and the chat template of this run: `trainer score "
-    "--top_k N`";
 
 // The files of a folder of scores, in the order of their rows. Fails if it has none, or if one is
 // missing.
 Expected<std::vector<std::filesystem::path>> score_files(const ScoreChoice& choice);
+// Fails if these are no scores that serve, as far as their heads say. Rank 0 reads them for all.
+// Collective over the group.
+std::optional<comm::AgreedFailure> check_score_heads(const ScoreChoice& choice,
+                                                     const comm::Group& group);
 
 // The row groups of all files, in the order of their rows.
 struct ScoreGroups {

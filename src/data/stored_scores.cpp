@@ -24,9 +24,10 @@ struct SampleBlock {
 constexpr uint64_t block_entries = uint64_t{1} << 20;
 
 // The same blocks at any number of ranks.
-std::vector<SampleBlock> blocks_of(const TokenStore& store, int64_t per_token) {
+std::vector<SampleBlock> blocks_of(const TokenStore& store, int64_t first_sample,
+                                   int64_t per_token) {
     std::vector<SampleBlock> blocks;
-    for (int64_t sample = 0; sample < store.size(); ++sample) {
+    for (int64_t sample = first_sample; sample < store.size(); ++sample) {
         const uint64_t begin = store.sample(sample).begin;
         if (blocks.empty() ||
             (blocks.back().end - blocks.back().begin) * static_cast<uint64_t>(per_token) >=
@@ -107,7 +108,7 @@ private:
                                                    static_cast<int64_t>(i));
             if (auto why = fill_token(token, static_cast<size_t>(begin - block.begin) + i))
                 return refuse_scores(
-                    choice_, format_text("row {}, token {}: {}; {}", row, i, *why, score_again));
+                    choice_, format_text("row {}, token {}: {}; {}", row, i, *why, choice_.cure));
         }
         return std::nullopt;
     }
@@ -154,12 +155,12 @@ uint64_t chunks_of_block(const SampleBlock& block, int64_t per_token) {
     return 2 * chunks_of(bytes) + chunks_of(static_cast<uint64_t>(block.last - block.first));
 }
 
-// Writes the blocks of this rank.
+// Writes the blocks of this rank. The file begins with the first block.
 std::optional<Failure> write_blocks(std::span<const SampleBlock> blocks, GroupShare share,
                                     int64_t per_token, BlockFiller& filler,
                                     ArrayFileWriter& writer) {
     const auto bytes_at = [&](uint64_t place) {
-        return place * static_cast<uint64_t>(per_token) * sizeof(int32_t);
+        return (place - blocks.front().begin) * static_cast<uint64_t>(per_token) * sizeof(int32_t);
     };
     uint64_t first_chunk = 0;
     for (size_t i = 0; i < share.first; ++i) first_chunk += chunks_of_block(blocks[i], per_token);
@@ -171,7 +172,8 @@ std::optional<Failure> write_blocks(std::span<const SampleBlock> blocks, GroupSh
         if (auto failure =
                 writer.write("log_probs", at, std::as_bytes(std::span(filler.log_probs))))
             return failure;
-        if (auto failure = writer.write("has_scores", static_cast<uint64_t>(block.first),
+        if (auto failure = writer.write("has_scores",
+                                        static_cast<uint64_t>(block.first - blocks.front().first),
                                         std::as_bytes(std::span(filler.has_scores))))
             return failure;
     }
@@ -182,8 +184,9 @@ std::optional<Failure> write_blocks(std::span<const SampleBlock> blocks, GroupSh
 
 std::optional<comm::AgreedFailure> make_scores(const ScoreChoice& choice,
                                                const std::vector<fs::path>& files,
-                                               const ArrayFile& store_file, const fs::path& file,
-                                               text::Value about, const comm::Group& group) {
+                                               const ArrayFile& store_file, int64_t first_sample,
+                                               const fs::path& file, text::Value about,
+                                               const comm::Group& group) {
     const auto store = comm::agreed(group, TokenStore::of(store_file));
     if (!store) return store.failure();
     const auto found = find_groups(choice, files, group);
@@ -191,15 +194,17 @@ std::optional<comm::AgreedFailure> make_scores(const ScoreChoice& choice,
     const int64_t per_token = found.value().per_token;
     const auto rows = index_rows(files, found.value(), group);
     if (!rows) return rows.failure();
-    const std::vector<SampleBlock> blocks = blocks_of(store.value(), per_token);
+    const std::vector<SampleBlock> blocks = blocks_of(store.value(), first_sample, per_token);
     uint64_t num_chunks = 0;
     for (const SampleBlock& block : blocks) num_chunks += chunks_of_block(block, per_token);
-    const uint64_t bytes =
-        store.value().num_tokens() * static_cast<uint64_t>(per_token) * sizeof(int32_t);
-    const ArrayLayout layout({{"tokens", bytes},
-                              {"log_probs", bytes},
-                              {"has_scores", static_cast<uint64_t>(store.value().size())}},
-                             num_chunks);
+    const uint64_t first_place = blocks.empty() ? 0 : blocks.front().begin;
+    const uint64_t bytes = (store.value().num_tokens() - first_place) *
+                           static_cast<uint64_t>(per_token) * sizeof(int32_t);
+    const ArrayLayout layout(
+        {{"tokens", bytes},
+         {"log_probs", bytes},
+         {"has_scores", static_cast<uint64_t>(store.value().size() - first_sample)}},
+        num_chunks);
     std::optional<ArrayFileWriter> writer;
     const auto open = [&](Expected<ArrayFileWriter> opened) {
         if (!opened) return std::optional(opened.failure());
@@ -217,6 +222,7 @@ std::optional<comm::AgreedFailure> make_scores(const ScoreChoice& choice,
             write_blocks(blocks, share_of_rank(blocks.size(), group), per_token, filler, *writer);
     if (auto agreed = comm::first_failure(group, failure)) return agreed;
     const auto sum = static_cast<uint64_t>(group.sum(static_cast<int64_t>(writer->chunk_sum())));
+    about.set("first_place", text::Value(static_cast<int64_t>(first_place)));
     about.set("per_token", text::Value(per_token));
     about.set("largest_token", text::Value(group.maximum(filler.largest_token)));
     if (group.is_root()) failure = writer->write_head(to_json(about), sum);
@@ -227,6 +233,7 @@ Expected<StoredScores> scores_in(const ArrayFile& file) {
     const auto about = text::read_json(file.about());
     const text::Value* const per_token = about ? about.value().find("per_token") : nullptr;
     const text::Value* const largest = about ? about.value().find("largest_token") : nullptr;
+    const text::Value* const first = about ? about.value().find("first_place") : nullptr;
     if (per_token == nullptr || per_token->integer() == nullptr || *per_token->integer() < 1 ||
         largest == nullptr || largest->integer() == nullptr ||
         file.array<int32_t>("tokens").size() != file.array<float>("log_probs").size())
@@ -237,11 +244,15 @@ Expected<StoredScores> scores_in(const ArrayFile& file) {
                         .hash = file.chunk_sum(),
                         .tokens = file.array<int32_t>("tokens"),
                         .log_probs = file.array<float>("log_probs"),
-                        .owner = file.owner()};
+                        .owner = file.owner(),
+                        .first_place = first != nullptr && first->integer() != nullptr
+                                           ? static_cast<uint64_t>(*first->integer())
+                                           : 0};
 }
 
 std::optional<Failure> check_scored(const ScoreChoice& choice, const Rows& rows,
-                                    const ArrayFile& store_file, const ArrayFile& scores) {
+                                    const ArrayFile& store_file, int64_t first_sample,
+                                    const ArrayFile& scores) {
     const auto has_scores = scores.array<uint8_t>("has_scores");
     const auto samples = store_file.array<Sample>("samples");
     for (int64_t row = 0; row < rows.size(); ++row)
@@ -249,7 +260,8 @@ std::optional<Failure> check_scored(const ScoreChoice& choice, const Rows& rows,
             if (piece.length == 0) continue;
             const auto next = std::ranges::upper_bound(samples, piece.begin, {}, &Sample::begin);
             const auto sample = next - samples.begin() - 1;
-            if (has_scores[static_cast<size_t>(sample)] != 0) continue;
+            if (sample < first_sample) continue;
+            if (has_scores[static_cast<size_t>(sample - first_sample)] != 0) continue;
             const SamplePlaces places(store_file);
             const std::vector<std::string> place =
                 places.are_known() ? places.of_tokens(piece.begin, 1) : std::vector<std::string>();
@@ -258,7 +270,7 @@ std::optional<Failure> check_scored(const ScoreChoice& choice, const Rows& rows,
                 format_text("has no scores of {}: no row there has its tokens, of which there are "
                             "{}; {}",
                             place.empty() ? format_text("sample {}", sample) : place.front(),
-                            rows.store().length(sample), score_again));
+                            rows.store().length(sample), choice.cure));
         }
     return std::nullopt;
 }

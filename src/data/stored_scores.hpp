@@ -7,17 +7,19 @@
 
 namespace ringshard::data {
 
-// Writes the scores of every token of the store, in the order of the store: the rows of the files
-// are found by their tokens. Adds what the scores hold to `about`. Collective over the group.
+// Writes the scores of the tokens of all samples of the store from `first_sample` on, in the order
+// of the store: the rows of the files are found by their tokens. Adds what the scores hold to
+// `about`. Collective over the group.
 std::optional<comm::AgreedFailure> make_scores(const ScoreChoice& choice,
                                                const std::vector<std::filesystem::path>& files,
-                                               const ArrayFile& store,
+                                               const ArrayFile& store, int64_t first_sample,
                                                const std::filesystem::path& file, text::Value about,
                                                const comm::Group& group);
 
-// Fails if a row has tokens without scores.
+// Fails if a row has tokens without scores, of samples from `first_sample` on.
 std::optional<Failure> check_scored(const ScoreChoice& choice, const Rows& rows,
-                                    const ArrayFile& store_file, const ArrayFile& scores);
+                                    const ArrayFile& store_file, int64_t first_sample,
+                                    const ArrayFile& scores);
 
 Expected<StoredScores> scores_in(const ArrayFile& file);
 

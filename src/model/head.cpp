@@ -52,11 +52,19 @@ at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk,
 ObjectiveTargets objective_targets(const Chunk& chunk) {
     ObjectiveTargets targets{chunk.targets};
     if (!chunk.stored) return targets;
-    const auto read = [&](const at::Tensor& numbers) {
-        const at::Tensor rows = numbers.index_select(0, chunk.stored->places);
-        return ops::on_device(rows.const_data_ptr(), rows.numel(), rows.scalar_type(),
+    const auto there = [&](const at::Tensor& numbers) {
+        return ops::on_device(numbers.const_data_ptr(), numbers.numel(), numbers.scalar_type(),
                               chunk.places.device())
-            .view(rows.sizes());
+            .view(numbers.sizes());
+    };
+    at::Tensor places = chunk.stored->places;  // below 0: the token has no stored numbers
+    const at::Tensor rows = places.ge(0).nonzero().flatten();
+    if (rows.size(0) < places.size(0)) {
+        places = places.index_select(0, rows);
+        targets.stored_rows = there(rows);
+    }
+    const auto read = [&](const at::Tensor& numbers) {
+        return there(numbers.index_select(0, places));
     };
     targets.stored_tokens = read(chunk.stored->tokens).to(at::kLong);
     targets.stored_log_probs = read(chunk.stored->log_probs);

@@ -1,5 +1,6 @@
 #include "ringshard/model/objective.hpp"
 
+#include "objectives/anchor.hpp"
 #include "objectives/distillation.hpp"
 #include "ringshard/config/training_settings.hpp"
 
@@ -9,7 +10,10 @@ int64_t Objective::numbers_per_token() const {
     return ops::stats_per_token + static_cast<int64_t>(further_numbers().size());
 }
 
-std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& training) {
+namespace {
+
+// Returns the objective of rows that are not those of an anchor.
+std::shared_ptr<const Objective> objective_of_data(const config::TrainingSettings& training) {
     if (training.loss_type == config::LossType::eaft)
         return entropy_adaptive_objective(training.eaft_alpha);
     const ops::LossForm data{training.loss_type == config::LossType::dft,
@@ -20,6 +24,14 @@ std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& tr
                                    .has_tail = training.loss_add_tail,
                                    .data_weight = training.sft_alpha,
                                    .data = data});
+}
+
+}  // namespace
+
+std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& training) {
+    auto of_data = objective_of_data(training);
+    if (training.anchor.empty()) return of_data;
+    return anchored_objective(std::move(of_data), training.anchor_weight);
 }
 
 }  // namespace ringshard::model

@@ -49,6 +49,7 @@ config::Config small_settings(const Job& job) {
     training.activation_policy = policies_of(training, job.small);
     training.activation_offloading = training.cuda_graphs = false;
     training.teacher_scores.clear();  // its rows are random
+    training.anchor.clear();
     config.data.train_sampling_strategy = config::SamplingStrategy::random;
     return config;
 }
@@ -132,6 +133,7 @@ std::vector<std::string> settings_left_out(const config::Config& config) {
     add(config.training.activation_offloading, "activation_offloading");
     add(config.training.cuda_graphs, "cuda_graphs");
     add(!config.training.teacher_scores.empty(), "teacher_scores");
+    add(!config.training.anchor.empty(), "anchor");
     return names;
 }
 

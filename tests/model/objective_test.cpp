@@ -165,3 +165,110 @@ BOOST_AUTO_TEST_CASE(entropy_adaptive_loss_is_that_of_its_definition) {
         BOOST_TEST(distance(logits, reference.gradient) < 1e-6);
     }
 }
+
+namespace {
+
+// The loss of each token by the settings, without an anchor.
+at::Tensor own_loss(const config::TrainingSettings& settings, const at::Tensor& x,
+                    const ops::Targets& targets) {
+    if (settings.loss_type == config::LossType::eaft) {
+        const at::Tensor log_p = at::log_softmax(std::get<0>(at::topk(x.detach(), 20)), 1);
+        const at::Tensor entropy = -(log_p.exp() * log_p).sum(1);
+        return (entropy / 3).pow(settings.eaft_alpha) * data_loss(x, targets, false);
+    }
+    const double smoothing = settings.label_smoothing_factor;
+    return (1 - smoothing) * data_loss(x, targets, settings.loss_type == config::LossType::dft) -
+           smoothing * at::log_softmax(x, 1).mean(1);
+}
+
+// `rows`: those with stored numbers.
+Reference anchored(const config::TrainingSettings& settings, const at::Tensor& logits,
+                   const model::ObjectiveTargets& targets, const at::Tensor& rows) {
+    return differentiate(logits, [&](const at::Tensor& x) {
+        const at::Tensor log_p = at::log_softmax(x, 1).index_select(0, rows);
+        const at::Tensor from_base =
+            divergence(with_tail(log_p.gather(1, targets.stored_tokens)),
+                       with_tail(targets.stored_log_probs.to(at::kDouble)), 0);
+        const at::Tensor loss = own_loss(settings, x, targets.data);
+        return weighted(loss.index_copy(0, rows, settings.anchor_weight * from_base), targets.data);
+    });
+}
+
+// Every `step`th token has stored numbers; 0: none has.
+void check_anchor(const config::TrainingSettings& settings, int64_t step, bool is_weighted) {
+    BOOST_TEST_INFO_SCOPE("weight " << settings.anchor_weight << ", every " << step << ", loss "
+                                    << static_cast<int>(settings.loss_type));
+    constexpr int64_t n = 33;
+    const at::Tensor logits = at::randn({n, 517}) * 3;
+    model::ObjectiveTargets targets = targets_of(logits, 8, 1, is_weighted);
+    const auto longs = at::TensorOptions(at::kLong);
+    const at::Tensor rows = step == 0 ? at::empty({0}, longs) : at::arange(0, n, step, longs);
+    targets.stored_tokens = targets.stored_tokens.index_select(0, rows);
+    targets.stored_log_probs = targets.stored_log_probs.index_select(0, rows);
+    if (step != 1) targets.stored_rows = rows;
+    const Reference reference = anchored(settings, logits, targets, rows);
+    const auto objective = model::objective_of(settings);
+    const at::Tensor stats = at::empty({n, objective->numbers_per_token()});
+    const at::Tensor d_logits = logits.clone();
+    objective->learn(d_logits, targets, scale, stats);
+    if (reference.loss.norm().item<double>() > 0) {
+        BOOST_TEST(distance(stats.select(1, 0), reference.loss) < 1e-6);
+        BOOST_TEST(distance(d_logits, reference.gradient) < 1e-6);
+    }
+    const at::Tensor plain = at::empty({n, ops::stats_per_token});
+    ops::cross_entropy_value(logits, {targets.data.tokens}, {}, plain);
+    BOOST_TEST(distance(stats.narrow(1, 1, 2), plain.narrow(1, 1, 2)) < 1e-6);
+
+    // The sums of the further numbers are those of the two kinds of tokens.
+    const at::Tensor weights =
+        is_weighted ? targets.data.weights.to(at::kDouble) : at::ones({n}, at::kDouble);
+    const at::Tensor is_anchored = at::zeros({n}, at::kDouble).index_fill(0, rows, 1);
+    const at::Tensor sums = stats.to(at::kDouble).sum(0);
+    const auto near = [&](int64_t number, const at::Tensor& expected) {
+        const double value = expected.item<double>();
+        BOOST_TEST(std::abs(sums[number].item<double>() - value) <= 1e-6 * std::abs(value));
+    };
+    near(4, (weights * is_anchored).sum());
+    near(6, (weights * (1 - is_anchored)).sum());
+    near(5, (reference.loss * (1 - is_anchored)).sum());
+    if (settings.anchor_weight > 0)
+        near(3, (reference.loss * is_anchored).sum() / settings.anchor_weight);
+    else
+        BOOST_TEST((step == 0 || sums[3].item<double>() > 0));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rows_of_an_anchor_have_the_divergence_and_others_their_own_loss) {
+    at::manual_seed(14);
+    for (const double weight : {1.0, 0.3, 0.0})
+        for (const int64_t step : {0, 1, 3})
+            for (const int form : {0, 1, 2, 3}) {
+                config::TrainingSettings settings;
+                settings.anchor = "scores";
+                settings.anchor_weight = weight;
+                if (form == 1) settings.loss_type = config::LossType::dft;
+                if (form == 2) settings.loss_type = config::LossType::eaft;
+                if (form == 3) settings.label_smoothing_factor = 0.1;
+                check_anchor(settings, step, form % 2 == 0);
+            }
+}
+
+BOOST_AUTO_TEST_CASE(an_anchor_does_not_move_the_gradients_of_other_tokens) {
+    at::manual_seed(15);
+    config::TrainingSettings settings;
+    const at::Tensor logits = at::randn({33, 517}) * 3;
+    model::ObjectiveTargets targets = targets_of(logits, 8, 1, false);
+    const at::Tensor alone = logits.clone();
+    const at::Tensor stats = at::empty({33, ops::stats_per_token});
+    model::objective_of(settings)->learn(alone, {targets.data}, scale, stats);
+    settings.anchor = "scores";
+    targets.stored_rows = at::arange(0, 33, 2, at::TensorOptions(at::kLong));
+    targets.stored_tokens = targets.stored_tokens.index_select(0, targets.stored_rows);
+    targets.stored_log_probs = targets.stored_log_probs.index_select(0, targets.stored_rows);
+    const auto objective = model::objective_of(settings);
+    const at::Tensor beside = logits.clone();
+    objective->learn(beside, targets, scale, at::empty({33, objective->numbers_per_token()}));
+    const at::Tensor others = at::arange(1, 33, 2, at::TensorOptions(at::kLong));
+    BOOST_TEST(at::equal(beside.index_select(0, others), alone.index_select(0, others)));
+}

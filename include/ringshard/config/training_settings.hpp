@@ -81,7 +81,9 @@ struct TrainingSettings {
     double temperature = 1.0;
     std::optional<int64_t> loss_top_k;  // unset: as many as the scores have
     bool loss_add_tail = true;
-    double sft_alpha = 0.0;                     // share of the loss of the data
+    double sft_alpha = 0.0;  // share of the loss of the data
+    std::string anchor;      // rows with scores of the base model that `trainer score` wrote
+    double anchor_weight = 1.0;
     std::optional<double> neftune_noise_alpha;  // unset or 0: no noise
     Precision mixed_precision = Precision::bf16;
     std::optional<NumberType> residual_dtype;  // unset: the type of the computation

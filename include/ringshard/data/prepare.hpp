@@ -24,9 +24,11 @@ struct Source {
 
 // Scores of another model for the tokens of the rows.
 struct ScoreChoice {
-    std::string folder;                  // of files that `trainer score` wrote
+    std::string setting{};               // that names them, for messages
+    std::string folder;                  // of files that `trainer score` wrote, or one of them
     std::optional<int64_t> per_token{};  // unset: as many as the files have
     double temperature = 1;
+    std::string cure{};  // for scores that do not serve
 };
 
 // Everything that determines the rows of a run.
@@ -42,6 +44,9 @@ struct Preparation {
     bool drops_copies = false;  // of earlier rows
     RowSettings rows;
     std::optional<ScoreChoice> scores{};
+    // The last source is an anchor: rows of `trainer score`. It is no part of the mixture: training
+    // takes each of its samples once, and `scores` are those of its rows alone.
+    bool has_anchor = false;
     int64_t skip_bad_rows = 0;  // maximum number of unusable rows to skip; more are a failure
 };
 

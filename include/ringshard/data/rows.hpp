@@ -7,7 +7,7 @@
 
 namespace ringshard::data {
 
-// The most likely tokens of another model at every place of a token store, `per_token` for each, in
+// The most likely tokens of another model at the places of a token store, `per_token` for each, in
 // a mapped file.
 struct StoredScores {
     int64_t per_token;
@@ -16,6 +16,7 @@ struct StoredScores {
     std::span<const int32_t> tokens;
     std::span<const float> log_probs;
     std::shared_ptr<const void> owner;
+    uint64_t first_place = 0;  // the first one that has scores, as all behind it
 };
 
 // A micro-batch before the sequence group shards it: one list of the tokens of all its documents.
@@ -23,7 +24,7 @@ struct FlatBatch {
     std::vector<int64_t> tokens;
     std::vector<int64_t> targets;  // next token of the document, or no_label
     std::vector<float> weights{};  // of the targets' losses; empty: 1 each
-    // With scores: the places of the targets in the store.
+    // With scores: the places of the targets in them; below 0: it has none.
     std::vector<int64_t> places{};
     std::shared_ptr<const StoredScores> scores{};
     std::vector<int64_t> document_starts{};

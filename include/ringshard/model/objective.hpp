@@ -18,8 +18,10 @@ namespace ringshard::model {
 // The n tokens of a chunk of the head, which have a target.
 struct ObjectiveTargets {
     ops::Targets data;              // the next tokens, and the weights of their losses
-    at::Tensor stored_tokens{};     // [n, k] int64: TokenBatch::stored, if the objective reads it
-    at::Tensor stored_log_probs{};  // [n, k] fp32
+    at::Tensor stored_tokens{};     // [m, k] int64: TokenBatch::stored, if the objective reads it
+    at::Tensor stored_log_probs{};  // [m, k] fp32
+    // [m] int64, ascending: the tokens of the chunk that have stored numbers; undefined: all, m = n
+    at::Tensor stored_rows{};
 };
 
 // A number of a token. Like the loss, it is multiplied with the weight of its token.

@@ -42,6 +42,15 @@ void add_distillation_options(OptionGroup<TrainingSettings>& group) {
                "the data.")
         .shapes_loss_if_set()
         .at_least(0);
+    group.serve("anchor", &TrainingSettings::anchor,
+                "Against forgetting: rows with the scores of the base model, a folder that "
+                "`trainer score --top_k N` wrote; training takes them too, and their loss is the "
+                "divergence from the base model.");
+    group
+        .serve("anchor_weight", &TrainingSettings::anchor_weight,
+               "With anchor: the factor of the divergence of its rows; 0: it is measured alone.")
+        .shapes_loss_if_set()
+        .at_least(0);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ config::Settings whole_rows(config::Settings settings) {
     config.data.dataset_exact_deduplication = false;
     config.data.packing = config.data.shuffle_dataset = false;
     config.training.teacher_scores.clear();
+    config.training.anchor.clear();
     config.evaluation.eval_strategy = config::Interval::no;
     config.evaluation.eval_on_start = false;
     return settings;
@@ -72,7 +73,7 @@ std::optional<Failure> make_folder(const config::Settings& settings) {
 
 void say_what_has_no_effect(const CommandContext& context) {
     for (const char* name : {"max_length", "min_length", "dataset_exact_deduplication", "packing",
-                             "shuffle_dataset", "teacher_scores"})
+                             "shuffle_dataset", "teacher_scores", "anchor"})
         if (context.settings.is_fixed(name))
             std::cerr << "note: " << name << " has no effect on scores: rows are scored whole, in "
                       << "their order\n";

@@ -21,7 +21,8 @@ std::string beyond_positions(const model::ModelSpec& spec, int64_t longest) {
 }
 
 std::optional<Failure> check_against_model(const data::Prepared& prepared,
-                                           const model::ModelSpec& spec, bool is_strict,
+                                           const model::ModelSpec& spec,
+                                           const config::Config& config,
                                            std::vector<std::string>& warnings) {
     if (prepared.largest_token >= spec.vocabulary)
         return Failure{ExitCode::bad_data,
@@ -32,14 +33,15 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
         scores != nullptr && scores->largest_token >= spec.vocabulary)
         return Failure{
             ExitCode::bad_data,
-            format_text("teacher_scores: the scores, {} of each token, hold the token "
+            format_text("{}: the scores, {} of each token, hold the token "
                         "{}, and the model's vocabulary has only {}; they are of a model "
                         "with another tokenizer: score with one of this vocabulary",
+                        config.training.anchor.empty() ? "teacher_scores" : "anchor",
                         scores->per_token, scores->largest_token, spec.vocabulary)};
     const int64_t longest = prepared.rows.totals().longest_document;
     const std::string beyond = beyond_positions(spec, longest);
     if (beyond.empty()) return std::nullopt;
-    if (is_strict)
+    if (config.data.strict_length)
         return Failure{ExitCode::settings,
                        format_text("strict_length = true: {}; set max_length = {} or less", beyond,
                                    spec.max_positions)};
@@ -57,8 +59,8 @@ comm::Agreed<data::Rows> prepare_rows(const CommandContext& context, const HubCa
                                   context.world, open);
     if (!prepared) return prepared.failure();
     std::vector<std::string> warnings = prepared.value().warnings;
-    if (const auto failure = check_against_model(
-            prepared.value(), spec, context.settings.values.data.strict_length, warnings))
+    if (const auto failure =
+            check_against_model(prepared.value(), spec, context.settings.values, warnings))
         return comm::found_by_all(*failure);
     if (context.world.is_root()) {
         for (const std::string& warning : warnings)
