@@ -71,8 +71,8 @@ struct AttentionKernels {
     return (width + 15) / 16 * 16;
 }
 
-// Queries of each head that one task takes, in whole blocks of every kind of kernels: what belongs to
-// them stays in the processor's second cache.
+// Queries of each head that one task takes, in whole blocks of every kind of kernels: what belongs
+// to them stays in the processor's second cache.
 [[gnu::always_inline]] constexpr int64_t queries_of_task(int64_t group) {
     const int64_t fair = 512 / group / 64 * 64;
     return fair < 64 ? 64 : (fair > 256 ? 256 : fair);
