@@ -273,6 +273,16 @@ std::optional<Failure> train_biases(ModelSpec& spec, const LoraConfig& config) {
     return std::nullopt;
 }
 
+// Whether the targets are those that all-linear becomes: then none of them stands for an expert.
+bool names_all(const LoraConfig& config, const std::vector<LinearLayer>& layers) {
+    std::set<std::string> ends;
+    for (const LinearLayer& layer : layers)
+        ends.insert(layer.name.substr(layer.name.rfind('.') + 1));
+    const std::vector<std::string>& targets = config.target_modules;
+    return !config.targets_are_expression &&
+           std::set<std::string>(targets.begin(), targets.end()) == ends;
+}
+
 }  // namespace
 
 void let_biases_train(ModelSpec& spec, const std::set<std::string>& biases) {
@@ -300,7 +310,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     if (auto failure = freeze_base(spec, config)) return failure;
     const ModelParts parts(spec);
     const std::vector<LinearLayer> layers = linear_layers_of(parts);
-    const bool is_all_linear = asks_for_all_linear(config);
+    const bool is_all_linear = asks_for_all_linear(config) || names_all(config, layers);
     if (auto failure = settle_expert_targets(spec, config, layers)) return failure;
     const auto parameters = find_parameters(config, spec, layers, tensor_names(parts));
     if (!parameters) return parameters.failure();

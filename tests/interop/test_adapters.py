@@ -104,9 +104,8 @@ class Adapters(TrainerTest):
                 add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
                 self.check({model: [*flags, "--lora_dropout", "0", "--use_rslora"]})
 
-    def test_all_biases(self):
-        """Of norms and of the output layer too."""
-        with open(os.path.join(DATA, "families", "phi.json")) as file, tempfile.TemporaryDirectory() as model:
+    def check_family(self, family, flags):
+        with open(os.path.join(DATA, "families", f"{family}.json")) as file, tempfile.TemporaryDirectory() as model:
             golden = json.load(file)
             for name, tensor in golden["tensors"].items():
                 if name.startswith(("model.embed_tokens.", "lm_head.")):  # as many rows as the tokenizer has
@@ -114,7 +113,17 @@ class Adapters(TrainerTest):
             golden["config"]["vocab_size"] = 512
             write_model(golden, model)
             add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
-            self.check({model: ["--lora_target_modules", "q_proj,fc1", "--bias", "all", "--lora_dropout", "0"]})
+            self.check({model: [*flags, "--lora_dropout", "0"]})
+
+    def test_all_biases(self):
+        """Of norms and of the output layer too."""
+        self.check_family("phi", ["--lora_target_modules", "q_proj,fc1", "--bias", "all"])
+
+    def test_gates_and_a_router_of_other_names(self):
+        """PEFT adapts the experts of Trinity, and those of Laguna not, whose names end as those of linear layers."""
+        for family in ("afmoe", "laguna"):
+            with self.subTest(family):
+                self.check_family(family, ["--lora_target_modules", "all-linear"])
 
     def test_bias_of_b(self):
         """Merging adds it to the bias of the layer, which may be trained too, and needs one; the rank is above both sides of v_proj."""
