@@ -241,9 +241,9 @@ class ModelInput(TrainerTest):
                 self.expect_one_message(self.train(), 78, "config.json: ", words)
 
     def test_configs_that_name_no_model_or_two(self):
-        known = "apertus, arcee, axk1, bamba, cohere, cohere2"
+        known = "afmoe, apertus, arcee, axk1, bamba, cohere, cohere2"
         for changes, words in (
-            ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains ApertusForCausalLM"),
+            ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains AfmoeForCausalLM, ApertusForCausalLM"),
             ({"architectures": [], "model_type": "bert"}, "model_type = bert: this program trains " + known),
             ({"architectures": [], "model_type": None}, "add \"model_type\", which transformers needs as well, one of " + known),
             ({"model_type": "llama"}, "architectures = [Qwen2ForCausalLM] and model_type = llama are different models"),

@@ -291,7 +291,7 @@ class Wrapped(TrainerTest):
             with_config(text_config=None)
             self.train(model, output, fails=78, says=["config.json: text_config = null", "fields of the text model"])
             with_config(text_config={**whole["text_config"], "model_type": "mamba"})
-            self.train(model, output, fails=78, says=["text_config: model_type = mamba", "one of apertus"])
+            self.train(model, output, fails=78, says=["text_config: model_type = mamba", "one of afmoe, apertus"])
             with_config(text_config={**whole["text_config"], "hiden_act": "gelu"})
             self.train(model, output + "-warned", says=["config.json: text_config.hiden_act: no model of this program has such a field",
                                                         "hidden_act"])

@@ -275,7 +275,7 @@ class Plan(PlanTest):
             (64, "--parts is of one step: leave --suggest and --curves out", "--world", "2", "--parts", "--suggest"),
             (66, "config.json: there is no such file", "--world", "2", "--model_name_or_path", models["empty"]),
             (65, "config.json: is not readable JSON", "--world", "2", "--model_name_or_path", models["broken"]),
-            (78, "architectures = [MambaForCausalLM]: this program trains ApertusForCausalLM, ArceeForCausalLM", "--world", "2",
+            (78, "architectures = [MambaForCausalLM]: this program trains AfmoeForCausalLM, ApertusForCausalLM", "--world", "2",
              "--model_name_or_path", models["other"]),
             (78, "sp_size = 3", "--world", "3", "--sp_size", "3"),
             (78, "cp_size", "--world", "4", "--cp_size", "3"),
