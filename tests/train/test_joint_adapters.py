@@ -172,7 +172,8 @@ class JointAdapters(JointAdaptersTest):
         self.assertEqual(rates, [line["learning_rate"] for line in read_steps(os.path.join(together, "short"))])
 
     def test_biases(self):
-        self.expect_own_curves("--packing", "true", "--gradient_accumulation_steps", "2", of=BIASED)
+        """The rounding of MKL, the library for fp32 on Intel's processors, depends on the number of rows, and AdamW makes steps of it."""
+        self.expect_own_curves("--packing", "true", "--gradient_accumulation_steps", "2", "--cpu_gemm", "native", of=BIASED)
 
     def test_biases_in_shards(self):
         """Those of one go on from a run of its own; all come back out of a checkpoint."""
