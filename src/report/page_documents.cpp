@@ -8,7 +8,7 @@ namespace ringshard::report {
 
 namespace {
 
-std::string shown(double number) {
+std::string rounded_text(double number) {
     return std::isfinite(number) ? shortest(std::round(number * 1e3) / 1e3) : "nan";
 }
 
@@ -25,8 +25,8 @@ std::string documents(const RunStory& run) {
             const double loss = document.loss / static_cast<double>(document.targets);
             table.rows.push_back({number_cell(is_first ? std::to_string(step.step) : ""),
                                   long_cell(is_first ? step.spike : ""),
-                                  number_cell(shown(100 * document.share) + " %"),
-                                  number_cell(shown(loss)),
+                                  number_cell(rounded_text(100 * document.share) + " %"),
+                                  number_cell(rounded_text(loss)),
                                   number_cell(std::to_string(document.targets)),
                                   long_cell(join(document.rows_of_dataset, ", "))});
         }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Large units, as scripts/quickstart builds them, hold several files of a library: names that are private to a file must not collide.
 
-Two files may overload a function: by other types of parameters, or, if one is a template, by another number of them.
+Two files may overload a function: by other types of parameters, or, if one is a template, by another number of them. A name of a file in
+a namespace inside ringshard must not be that of a function of base either, which other files of the unit then would not find.
 """
 
 import collections
@@ -14,6 +15,13 @@ LIBRARY = re.compile(r"ringshard_library\((\w+)(.*?)\)", re.DOTALL)
 OTHER = re.compile(r"(?:struct|class|enum class) (\w+)[^;]*$|(?:constexpr|const) [^(=]*?\b(\w+)(?:\[\])?(?: =|\{)")
 ALIAS = re.compile(r"using (\w+) = (.*)")
 FUNCTION = re.compile(r"^(template <[^\n]*>\n)?(?!return|template|if|for|using)[A-Za-z][\w:<>,&* \[\]]*?[ &*](\w+)\(([^{;]*)\)[\w\s]*\{", re.MULTILINE)
+
+
+DECLARED = re.compile(r"^(?!return|template|if|for|using|namespace|struct|class|enum|//|#)[A-Za-z\[][\w:<>,&* \[\]]*?[ &*](\w+)\(", re.MULTILINE)
+
+
+def functions_of_base():
+    return {name for header in (ROOT / "include" / "ringshard" / "base").glob("*.hpp") for name in DECLARED.findall(header.read_text())}
 
 
 def private_parts(text):
@@ -55,12 +63,15 @@ def collide(one, other):
 
 
 def main():
-    wrong = []
+    wrong, of_base = [], functions_of_base()
     for library, sources in LIBRARY.findall((ROOT / "src" / "CMakeLists.txt").read_text()):
         seen = collections.defaultdict(list)
         for source in re.findall(r"[\w/]+\.cpp", sources):
             path = ROOT / "src" / source
+            is_inside = path.exists() and re.search(r"^namespace ringshard::\w", path.read_text(), re.MULTILINE)
             for name, signature in set(names_of(path)) if path.exists() else ():
+                if is_inside and name in of_base:
+                    wrong.append(f"{library}: {name} is a name of {source} and of base, which others of its unit do not find then")
                 wrong += [f"{library}: {name} is a name of {source} and of {before}"
                           for before, other in seen[name] if before != source and collide(signature, other)]
                 seen[name].append((source, signature))

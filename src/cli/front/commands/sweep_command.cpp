@@ -120,7 +120,7 @@ Value status_value(size_t index, const std::string& state, const report::RunStat
 }
 
 template <class T>
-std::string shown(const std::optional<T>& given, int digits) {
+std::string cell_of(const std::optional<T>& given, int digits) {
     if (!given) return "-";
     std::ostringstream out;
     out << std::fixed << std::setprecision(digits) << *given;
@@ -132,10 +132,10 @@ void print_status(size_t index, const std::string& state, const report::RunStatu
     const std::string code =
         status.exit_code && *status.exit_code != 0 ? format_text(" ({})", *status.exit_code) : "";
     std::cout << std::right << std::setw(5) << index << "  " << std::left << std::setw(13)
-              << state + code << std::right << std::setw(12) << shown(status.step, 0) + steps
-              << std::setw(10) << shown(status.loss, 4) << std::setw(12)
-              << shown(status.tokens_per_second, 0) << std::setw(10)
-              << shown(status.seconds_left, 0) << '\n';
+              << state + code << std::right << std::setw(12) << cell_of(status.step, 0) + steps
+              << std::setw(10) << cell_of(status.loss, 4) << std::setw(12)
+              << cell_of(status.tokens_per_second, 0) << std::setw(10)
+              << cell_of(status.seconds_left, 0) << '\n';
 }
 
 int print_states(const SweepArgs& args) {
