@@ -1,5 +1,7 @@
 #include <csignal>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/terminate.hpp"
@@ -16,12 +18,9 @@
 
 using namespace ringshard;
 
-int main(int argc, char** argv) {
-    std::set_terminate(end_process);
-    std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write
+static int run(const std::vector<std::string>& arguments) {
     const Environment environment = Environment::of_this_process();
-
-    const auto invocation = cli::read_invocation({argv + 1, argv + argc});
+    const auto invocation = cli::read_invocation(arguments);
     if (!invocation || cli::is_front_command(invocation.value())) {
         if (!job::is_first_task(environment))
             return number(ExitCode::done);  // one answer is enough
@@ -37,13 +36,11 @@ int main(int argc, char** argv) {
     if (const auto unfit = job::check_launcher(slurm, environment, comm::mpi_library()))
         return report_once(*unfit);
     device::prepare_environment(environment);
-    const comm::MpiSession
-        mpi;  // from here on an uncaught exception on any rank ends the whole job
+    const comm::MpiSession mpi;  // an uncaught exception of any rank now ends the whole job
     const comm::Group& world = mpi.world();
     if (const auto mismatch = job::check_world_size(slurm, environment, comm::mpi_library(),
                                                     world.size(), invocation.value().trains()))
         return report_once(*mismatch);
-
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
     if (!agreed) return cli::report_failure(agreed.failure(), world);
 
@@ -51,7 +48,12 @@ int main(int argc, char** argv) {
         environment, config::read_env(agreed.value().settings.values.run.env).value());
     const auto torch = comm::agreed(world, cli::find_libtorch(full));
     if (!torch) return cli::report_failure(torch.failure(), world);
-    const auto run_in_engine = cli::load_engine(torch.value(), full);
-    return run_in_engine(
+    return cli::load_engine(torch.value(), full)(
         {invocation.value().command, agreed.value().settings, agreed.value().notes, full, world});
+}
+
+int main(int argc, char** argv) {
+    std::set_terminate(end_process);
+    std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write
+    leave_process(run({argv + 1, argv + argc}));
 }
