@@ -12,7 +12,7 @@ NOT_CHANGED = {"model_type", "architectures", "vocab_size", "hidden_size", "inte
                "base_model_tp_plan", "quantization_config", "num_key_value_heads", "is_decoder"}
 WHOLE = {"head_dim": [8, 24], "sliding_window": [5, None], "max_window_layers": [0, 2], "no_rope_layer_interval": [2],
          "query_pre_attn_scalar": [10], "sliding_window_pattern": [2, 3], "pretraining_tp": [2], "num_key_value_heads": [1, 4, None],
-         "original_max_position_embeddings": [16]}
+         "original_max_position_embeddings": [16], "n_group": [2]}
 FACTORS = [1.0 + 0.1 * i for i in range(8)]
 ROPES = [{"rope_type": "linear", "factor": 4.0}, {"rope_type": "dynamic", "factor": 4.0},
          {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0},

@@ -6,15 +6,18 @@ namespace ringshard::model::architectures {
 
 // Routers of sigmoids with corrections, and an MLP beside the experts.
 static ExpertsSpec read_afmoe_experts(ConfigReader& config, ModelSpec& spec) {
-    ExpertsSpec experts = read_grouped_experts(config, spec,
-                                               {.count = 64,
-                                                .per_token = 6,
-                                                .shared = 2,
-                                                .count_name = "num_experts",
-                                                .shared_name = "num_shared_experts"});
+    ExpertsSpec experts = read_experts(config, spec,
+                                       {.count = 64,
+                                        .per_token = 6,
+                                        .intermediate_name = "moe_intermediate_size",
+                                        .aux_loss = std::nullopt,
+                                        .count_name = "num_experts"});
+    experts.shared =
+        shared_experts(experts, config.whole_number_or("num_shared_experts", most_blocks, 2));
+    experts.routing.is_sigmoid = true;
     experts.routing.normalises = true;
+    experts.routing.added_to_sum = 1e-20;
     experts.routing.scaling = config.number_above_0("route_scale", 1.0);
-    experts.routes_in_fp32 = false;
     experts.router = "mlp.router.gate";
     experts.router_is_layer = true;
     experts.correction = "mlp.expert_bias";

@@ -11,12 +11,18 @@ static ModelSpec read_hy_v3(ConfigReader& config) {
                                                .rope = {.theta = 11158840.0},
                                                .initializer_range = 0.006});
     read_attention_bias(config, spec);
-    ExpertsSpec experts = read_grouped_experts(config, spec,
-                                               {.count = 192,
-                                                .per_token = 8,
-                                                .count_name = "num_experts",
-                                                .shared_name = "num_shared_experts"});
+    ExpertsSpec experts = read_experts(config, spec,
+                                       {.count = 192,
+                                        .per_token = 8,
+                                        .intermediate_name = "moe_intermediate_size",
+                                        .aux_loss = std::nullopt,
+                                        .count_name = "num_experts"});
+    experts.shared =
+        shared_experts(experts, config.whole_number_or("num_shared_experts", most_blocks, 1));
+    experts.routes_in_fp32 = true;
+    experts.routing.is_sigmoid = true;
     experts.routing.normalises = true;
+    experts.routing.added_to_sum = 1e-20;
     experts.routing.scaling = config.number_above_0("router_scaling_factor", 2.826);
     experts.router = "mlp.router.gate";
     experts.correction = "mlp.expert_bias";

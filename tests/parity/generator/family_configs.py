@@ -159,7 +159,7 @@ CONFIGS = {
     "flex_olmo": sizes(model_type="flex_olmo", rope_parameters=rope(500000.0), num_experts=7, num_experts_per_tok=3, norm_topk_prob=True,
                        router_aux_loss_coef=0.05),
     "hy_v3": sizes(model_type="hy_v3", head_dim=8, rope_parameters=rope(), num_hidden_layers=3, num_experts=8, num_experts_per_tok=2,
-                   moe_intermediate_size=16, router_scaling_factor=1.7),
+                   moe_intermediate_size=16, router_scaling_factor=1.7, n_group=4, topk_group=1),  # groups that transformers does not read
     "axk1": sizes(model_type="axk1", num_key_value_heads=4, rope_parameters=YARN, mlp_layer_types=["dense", "sparse"], n_routed_experts=8,
                   num_experts_per_tok=2, n_group=4, topk_group=2, moe_intermediate_size=16, **LATENT),
     "minicpm3": {**sizes(model_type="minicpm3", num_key_value_heads=4, rope_parameters=rope(), dim_model_base=8), **LATENT},
@@ -172,7 +172,7 @@ CONFIGS = {
                                           num_hidden_layers=3, router_aux_loss_coef=0.05)},
     "afmoe": sizes(model_type="afmoe", head_dim=8, rope_parameters=rope(), num_hidden_layers=3, num_dense_layers=1, num_experts=4,
                    num_experts_per_tok=2, moe_intermediate_size=16, num_shared_experts=2, route_scale=1.7, mup_enabled=True,
-                   sliding_window=8, global_attn_every_n_layers=2),
+                   sliding_window=8, global_attn_every_n_layers=2, n_group=2, topk_group=1),
     "cohere2_moe": sizes(model_type="cohere2_moe", head_dim=8, num_hidden_layers=4, num_experts=4, num_experts_per_tok=2, num_shared_experts=2,
                          first_k_dense_replace=1, prefix_dense_intermediate_size=40, sliding_window=8, sliding_window_pattern=2,
                          logit_scale=0.3),
