@@ -165,6 +165,7 @@ class ModelInput(TrainerTest):
              "layer_types: \"sliding_attention\": must be \"full_attention\" or \"linear_attention\""),
             (of("MistralForCausalLM", "mistral", layer_types=["full_attention"] * 2), "layer_types: a model of this type has one window"),
             (of("GraniteMoeHybridForCausalLM", "granitemoehybrid", mamba_n_heads=4, mlp_bias=True), "mlp_bias = true: is not served"),
+            (of("GraniteMoeSharedForCausalLM", "granitemoeshared", shared_intermediate_size=8, mlp_bias=True), "mlp_bias = true: is not served"),
             (of("BambaForCausalLM", "bamba", mamba_n_heads=5), "mamba_n_heads = 5: must divide mamba_expand * hidden_size = "),
             (of("BambaForCausalLM", "bamba", mamba_n_heads=4, mamba_d_head=3), "mamba_d_head = 3: must be mamba_expand * hidden_size / mamba_n_heads"),
             (of("BambaForCausalLM", "bamba", mamba_n_heads=4, mamba_d_conv=3), "mamba_d_conv = 3: must be 4"),

@@ -76,6 +76,8 @@ def tiny_config(model_type, **other):
         given.update(shared_expert_intermediate_size=24)
     if model_type == "cohere2_moe":
         given.update(num_experts=8)
+    if model_type == "granitemoeshared":
+        given.update(shared_intermediate_size=24)
     if model_type == "qwen3_vl_moe":  # files may have matrices of experts or their transposes: no square ones
         given["text_config"].update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=24)
     if model_type == "hy_v3":

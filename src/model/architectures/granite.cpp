@@ -50,6 +50,7 @@ static ModelSpec read_granitemoe(ConfigReader& config) {
 // With an MLP beside the experts, unless its size is 0.
 static ModelSpec read_granitemoeshared(ConfigReader& config) {
     ModelSpec spec = read_granite(config);
+    refuse_flag(config, "mlp_bias");
     ExpertsSpec experts = read_granite_experts(config, spec);
     if (config.has("shared_intermediate_size") && config.part("shared_intermediate_size") != 0)
         experts.shared = read_shared_mlp(config, spec.blocks.front().mlp());
