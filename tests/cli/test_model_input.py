@@ -184,6 +184,8 @@ class ModelInput(TrainerTest):
              "num_attention_heads_per_layer = [2,3]: must be a list with a multiple of num_key_value_heads"),
             (of("LagunaForCausalLM", "laguna", moe_router_logit_softcapping=30, moe_intermediate_size=8), "moe_router_logit_softcapping: is not served"),
             (of("MellumForCausalLM", "mellum", mlp_layer_types=["sparse", "dense"], moe_intermediate_size=8), "mlp_layer_types = [\"sparse\",\"dense\"]: must name"),
+            (of("MellumForCausalLM", "mellum", rope_parameters={"full_attention": {"partial_rotary_factor": 0.5}}, moe_intermediate_size=8),
+             "rope_parameters: full_attention: partial_rotary_factor = 0.5: whole heads rotate in this architecture"),
             (of("DeepseekV3ForCausalLM", "deepseek_v3", qk_rope_head_dim=7), "qk_rope_head_dim = 7: must be even"),
             (of("DeepseekV2ForCausalLM", "deepseek_v2", sliding_window=None, num_key_value_heads=4, moe_intermediate_size=8,
                 num_experts_per_tok=2, topk_method="noaux_tc"), "topk_method = noaux_tc: must be"),

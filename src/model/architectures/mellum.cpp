@@ -5,10 +5,8 @@ namespace ringshard::model::architectures {
 // As Qwen3 with experts, with windows and positions by layer. Files may hold tensors of "mtp",
 // which predict further tokens.
 static ModelSpec read_mellum(ConfigReader& config) {
-    const Defaults defaults{.head_dim = 128,
-                            .key_heads = 4,
-                            .rope = {.theta = 500000.0, .may_be_partial = true},
-                            .has_ropes_by_layer = true};
+    const Defaults defaults{
+        .head_dim = 128, .key_heads = 4, .rope = {.theta = 500000.0}, .has_ropes_by_layer = true};
     ModelSpec spec = read_plain_model(config, defaults);
     read_layers(config, spec, defaults, {.window = 1024});
     read_attention_bias(config, spec);
