@@ -95,6 +95,7 @@ private:
         if (!std::ranges::equal(tokens_of(read_, in_group), sample_tokens(sample)))
             return std::nullopt;  // another row with the same hash
         has_scores[static_cast<size_t>(sample - block.first)] = 1;
+        if (store_.length(sample) == 0) return std::nullopt;
         std::vector<bool> begins_document(store_.length(sample), false);
         begins_document[0] = true;
         for (size_t at = 0; const uint32_t length : store_.documents(sample)) {

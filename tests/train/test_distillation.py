@@ -227,7 +227,7 @@ class Distillation(TrainerTest):
 
         other = self.path("other.jsonl")
         with open(other, "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in self.rows[:3] + [{"input_ids": [5, 6, 7]}])
+            file.writelines(json.dumps(row) + "\n" for row in self.rows[:3] + [{"input_ids": [5, 6, 7]}, {"input_ids": []}])
         self.expect(self.score("other", data=other), 0)
         refuse(65, ["teacher_scores", f"has no scores of {self.file}:4", "score this dataset with the tokenizer"], scores="other")
         self.assertEqual(self.train("part", "--dataset_name", self.write_rows(3), scores="other").returncode, 0)
@@ -266,7 +266,7 @@ class Distillation(TrainerTest):
     def write_rows(self, count):
         name = self.path(f"first-{count}.jsonl")
         with open(name, "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in self.rows[:count])
+            file.writelines(json.dumps(row) + "\n" for row in [*self.rows[:count], {"input_ids": []}])
         return name
 
 
