@@ -365,6 +365,29 @@ comm::Agreed<ArrayFile> provide_scores(const ScoreChoice& choice, const PrepareR
     return open_checked(file, group, open);
 }
 
+// Fails if training takes rows of the anchor alone, or none of them.
+std::optional<Failure> check_both_kinds(const Preparation& preparation, const Rows& rows,
+                                        int64_t first_sample) {
+    const uint64_t begin = rows.store().sample(first_sample).begin;
+    const auto has_kind = [&](bool is_anchor) {
+        for (int64_t row = 0; row < rows.size(); ++row)
+            for (const Piece& piece : rows.pieces(row))
+                if (piece.length > 0 && (piece.begin >= begin) == is_anchor) return true;
+        return false;
+    };
+    for (const bool is_anchor : {false, true}) {
+        if (has_kind(is_anchor)) continue;
+        const DatasetName& dataset =
+            (is_anchor ? preparation.sources.back() : preparation.sources.front()).dataset;
+        return Failure{ExitCode::bad_data,
+                       format_text("{} = {}: no row has anything to learn{}; give rows with "
+                                   "labels, or leave the anchor out",
+                                   dataset.setting, shown_name(dataset),
+                                   preparation.rows.max_length ? " within max_length" : "")};
+    }
+    return std::nullopt;
+}
+
 // Gives the rows the scores of their tokens, or those of the anchor if there is one. Collective
 // over the group.
 std::optional<comm::AgreedFailure> give_scores(const Preparation& preparation,
@@ -381,9 +404,12 @@ std::optional<comm::AgreedFailure> give_scores(const Preparation& preparation,
     auto scores = comm::agreed(group, scores_in(file.value()));
     if (!scores) return scores.failure();
     // Rank 0 looks, since there is a row for each of many documents.
-    const auto failure = group.is_root()
-                             ? check_scored(choice, rows, store_file, first_sample, file.value())
-                             : std::nullopt;
+    std::optional<Failure> failure;
+    if (group.is_root()) {
+        failure = check_scored(choice, rows, store_file, first_sample, file.value());
+        if (!failure && preparation.has_anchor)
+            failure = check_both_kinds(preparation, rows, first_sample);
+    }
     if (auto agreed = comm::first_failure(group, failure)) return agreed;
     rows.give_scores(std::move(scores).value());
     return std::nullopt;

@@ -236,6 +236,14 @@ class Anchor(TrainerTest):
             row["top_ids"] = [[512, *ids[1:]] if ids else [] for ids in row["top_ids"]]
 
         refuse(65, ["anchor: the scores, 8 of each token, hold the token 512"], scores=self.changed_scores("of-another", with_token))
+
+        def unlearn(row):
+            row["learned"] = [False for _ in row["learned"]]
+
+        refuse(65, ["anchor = " + self.path("unlearned") + ": no row has anything to learn within max_length"],
+               scores=self.changed_scores("unlearned", unlearn))
+        unlabelled = self.write("unlabelled.jsonl", [{"input_ids": [5, 6, 7], "labels": [-100] * 3}])
+        refuse(65, ["dataset_name = " + unlabelled + ": no row has anything to learn within max_length"], "--dataset_name", unlabelled)
         refuse(78, ["anchor", "teacher_scores", "leave one of them out"], "--teacher_scores", self.path("scores"))
         refuse(78, ["packing_strategy", "anchor"], "--packing", "--packing_strategy", "wrapped")
         refuse(78, ["anchor_weight", "-1"], "--anchor_weight", "-1")
