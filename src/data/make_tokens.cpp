@@ -144,7 +144,9 @@ std::vector<std::string> describe_left_aside(const TokensToMake& tokens,
             of_all[source].add(LeftAside::of((*read.value().list())[source]));
     }
     std::vector<std::string> lines;
-    for (size_t source = 0; source < of_all.size(); ++source)
+    // The scores of an anchor are read by themselves.
+    const size_t described = of_all.size() - (tokens.has_anchor ? 1 : 0);
+    for (size_t source = 0; source < described; ++source)
         for (const std::string& line : of_all[source].to_lines())
             lines.push_back(format_text("{} {}", tokens.names[source], line));
     return lines;

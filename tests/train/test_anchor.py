@@ -186,6 +186,7 @@ class Anchor(TrainerTest):
         mixture = json.dumps([{"path": self.write("a.jsonl", self.data[:4]), "weight": 1}, {"path": self.write("b.jsonl", self.data[4:]), "weight": 3}])
         report = evaluated("mixture", "--datasets", mixture, *anchor)[1]
         self.assertIn(f"{ANCHOR_ROWS} of {self.path('scores')}, which has {ANCHOR_ROWS}", report)
+        self.assertNotIn("not used", report)
 
     def test_settings_of_conversations_and_texts_leave_an_anchor_alone(self):
         texts = self.write("texts.jsonl", [{"prompt": "the sea", "completion": f" is <think>{n}</think> green"} for n in range(4)])
