@@ -1,28 +1,18 @@
 """Rows against forgetting: the divergence from the base model beside the run's own loss, in every layout, and what is refused."""
 
-import glob
 import json
 import os
-import shutil
 import signal
-import sys
-import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
+from scored_rows import COMMON, MODEL, TOP, ScoredRows, random_rows, read_metrics, read_steps, run
 
-import pyarrow.parquet  # noqa: E402
-import torch  # noqa: E402
-from transformers import AutoModelForCausalLM  # noqa: E402
+import torch
+from transformers import AutoModelForCausalLM
 
-MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
-DATA_ROWS, ANCHOR_ROWS, TOP, STEPS = 12, 8, 8, 3
+DATA_ROWS, ANCHOR_ROWS = 12, 8
 ROWS = DATA_ROWS + ANCHOR_ROWS
-COMMON = ["--bf16", "false", "--learning_rate", "0.002", "--max_length", "48", "--logging_steps", "1", "--max_steps", str(STEPS)]
 FORMS = [["--loss_type", "dft", "--anchor_weight", "0.5"], ["--label_smoothing_factor", "0.1"], ["--loss_type", "eaft"]]
-KEYS = ("loss", "anchor_divergence", "anchor_share", "data_loss", "grad_norm", "entropy")
 # A step has all rows.
 LAYOUTS = [(2, ["--profile", "zero3", "--per_device_train_batch_size", "10"]),
            (2, ["--profile", "zero2", "--cp_size", "2"]),
@@ -30,63 +20,29 @@ LAYOUTS = [(2, ["--profile", "zero3", "--per_device_train_batch_size", "10"]),
            (4, ["--profile", "zero3", "--cp_size", "2", "--sp_size", "2"])]
 
 
-class Anchor(TrainerTest):
+class Anchor(ScoredRows):
+    KEYS = ("loss", "anchor_divergence", "anchor_share", "data_loss", "grad_norm", "entropy")
+
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        random = torch.Generator().manual_seed(5)
-        rows = []
-        for number in range(ROWS):
-            ids = torch.randint(3, 200, (int(torch.randint(4, 40, (1,), generator=random)),), generator=random).tolist()
-            rows.append({"input_ids": ids, "labels": [-100 if i < 2 or (i + number) % 5 == 0 else ids[i] for i in range(len(ids))]})
+        super().setUpClass()
+        rows = random_rows(ROWS, 5)
         cls.data, cls.replayed = rows[:DATA_ROWS], rows[DATA_ROWS:]
         cls.data_file = cls.write("data.jsonl", cls.data)
         cls.anchor_file = cls.write("anchor.jsonl", cls.replayed)
-        with open(os.path.join(MODEL, "config.json")) as file:
-            config = json.load(file)
-        with open(cls.path("base.json"), "w") as file:
-            json.dump({**config, "initializer_range": 0.3}, file)
-        cls.base = cls.path("base")
-        assert run("init", "--config_json", cls.path("base.json"), "--output_dir", cls.base).returncode == 0
-        for file in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(os.path.join(MODEL, file), cls.base)
+        cls.base = cls.make_model("base", MODEL, initializer_range=0.3)
         for name, flags in (("scores", []), ("warm", ["--temperature", "2"]), ("none", ["--top_k", "0"])):
             result = cls.score(name, cls.base, *flags, ranks=2)
             assert result.returncode == 0, result.stderr
 
     @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder.name, name)
-
-    @classmethod
-    def write(cls, name, rows):
-        with open(cls.path(name), "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-        return cls.path(name)
-
-    @classmethod
     def score(cls, name, model, *flags, ranks=None):
-        return run("score", "--model_name_or_path", model, "--dataset_name", cls.anchor_file, "--bf16", "false", "--top_k", str(TOP),
-                   "--output_dir", cls.path(name), "--data_cache_dir", cls.path("cache"), *flags, ranks=ranks)
+        return cls.score_rows(name, model, cls.anchor_file, *flags, ranks=ranks)
 
     def train(self, name, *flags, ranks=None, scores="scores", **variables):
         return run("train", "--model_name_or_path", MODEL, "--dataset_name", self.data_file, *COMMON, "--per_device_train_batch_size", str(ROWS),
                    "--data_cache_dir", self.path("cache"), "--anchor", self.path(scores), "--output_dir", self.path(name), *flags,
                    ranks=ranks, **variables)
-
-    def steps(self, name, *flags, **options):
-        self.expect(self.train(name, *flags, **options), 0)
-        return read_steps(self.path(name))
-
-    def expect_steps(self, ours, theirs):
-        self.assertEqual(len(ours), STEPS)
-        for a, b in zip(ours, theirs, strict=True):
-            for key in KEYS:
-                self.assertLessEqual(abs(a[key] - b[key]), 1e-5 * abs(b[key]), (a["step"], key))
 
     def reference(self, is_dft, weight):
         """The numbers of the first step, in double precision."""
@@ -195,29 +151,9 @@ class Anchor(TrainerTest):
         plain = self.steps("data", "--max_steps", "1")[0]
         self.assertAlmostEqual(step["anchor_divergence"], plain["anchor_divergence"], delta=1e-5)
 
-    def changed_scores(self, name, change):
-        os.makedirs(self.path(name))
-        for file in glob.glob(os.path.join(self.path("scores"), "*.parquet")):
-            table = pyarrow.parquet.read_table(file)
-            rows = table.to_pylist()
-            for row in rows:
-                change(row)
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=table.schema), os.path.join(self.path(name), os.path.basename(file)))
-        return name
-
     def test_scores_of_a_document_reach_no_other(self):
-        victim = self.replayed[3]["input_ids"]
-
-        def turn(row):
-            if row["input_ids"] == victim:
-                row["top_ids"] = [list(reversed(ids)) for ids in row["top_ids"]]
-
-        flags = ["--packing", "--padding_free", "--cp_size", "2", "--sp_size", "2", "--profile", "zero3", "--document_log", "all", "--max_steps", "1"]
-        losses = []
-        for name in ("scores", self.changed_scores("turned", turn)):
-            self.steps("documents-" + name, *flags, ranks=4, scores=name)
-            shown = run("inspect", self.path("documents-" + name), "--step", "1", "--json")
-            losses.append([(document["loss"], document["targets"]) for document in map(json.loads, shown.stdout.splitlines())])
+        losses = [[(document["loss"], document["targets"]) for document in documents]
+                  for documents in self.losses_of_documents(self.replayed[3]["input_ids"])]
         self.assertEqual(len(losses[0]), ROWS)
         self.assertEqual(sum(a != b for a, b in zip(*losses, strict=True)), 1)
 

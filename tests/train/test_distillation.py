@@ -1,28 +1,19 @@
 """Learning from stored log-probabilities: TRL's divergences, in every layout, and what is refused."""
 
-import glob
-import json
 import os
 import shutil
 import signal
-import sys
-import tempfile
 import unittest
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
+from scored_rows import COMMON, MODEL, TOP, ScoredRows, random_rows, read_metrics, read_steps, run  # noqa: E402
 
-import pyarrow.parquet  # noqa: E402
 import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 from trl.experimental.gkd import GKDTrainer  # noqa: E402
 from trl.experimental.server_distillation.server_distillation_trainer import _add_tail_bucket, _jsd_divergence  # noqa: E402
 
-STUDENT = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
-ROWS, TOP, STEPS = 16, 8, 3
-COMMON = ["--bf16", "false", "--learning_rate", "0.002", "--max_length", "48", "--logging_steps", "1", "--max_steps", str(STEPS)]
+ROWS = 16
 FORMS = [["--beta", "0"], ["--beta", "1", "--loss_top_k", "3"], ["--beta", "0.5", "--loss_add_tail", "false", "--sft_alpha", "0.4"]]
 # A step has all rows.
 LAYOUTS = [(2, ["--profile", "zero1", "--per_device_train_batch_size", "8"]),
@@ -35,64 +26,27 @@ EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", 
            "max_position_embeddings": 256, "tie_word_embeddings": False, "initializer_range": 0.1}
 
 
-class Distillation(TrainerTest):
+class Distillation(ScoredRows):
+    KEYS = ("loss", "divergence", "data_loss", "grad_norm", "entropy")
+
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.file = cls.path("rows.jsonl")
-        random = torch.Generator().manual_seed(3)
-        cls.rows = []
-        for number in range(ROWS):
-            ids = torch.randint(3, 200, (int(torch.randint(4, 40, (1,), generator=random)),), generator=random).tolist()
-            cls.rows.append({"input_ids": ids, "labels": [-100 if i < 2 or (i + number) % 5 == 0 else ids[i] for i in range(len(ids))]})
-        with open(cls.file, "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in cls.rows)
-        cls.teacher = cls.make_model("teacher", STUDENT, initializer_range=0.3)
+        super().setUpClass()
+        cls.rows = random_rows(ROWS, 3)
+        cls.file = cls.write("rows.jsonl", cls.rows)
+        cls.teacher = cls.make_model("teacher", MODEL, initializer_range=0.3)
         for name, flags in (("scores", []), ("warm", ["--temperature", "2"]), ("whole", ["--top_k", "512"])):
             result = cls.score(name, *flags, ranks=3)
             assert result.returncode == 0, result.stderr
 
     @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder.name, name)
-
-    @classmethod
-    def make_model(cls, name, source, **fields):
-        config = source
-        if isinstance(source, str):
-            with open(os.path.join(source, "config.json")) as file:
-                config = json.load(file)
-        with open(cls.path(name + ".json"), "w") as file:
-            json.dump({**config, **fields}, file)
-        result = run("init", "--config_json", cls.path(name + ".json"), "--output_dir", cls.path(name))
-        assert result.returncode == 0, result.stderr
-        for file in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(os.path.join(STUDENT, file), cls.path(name))
-        return cls.path(name)
-
-    @classmethod
     def score(cls, name, *flags, ranks=None, data=None):
-        return run("score", "--model_name_or_path", cls.teacher, "--dataset_name", data or cls.file, "--bf16", "false", "--top_k", str(TOP),
-                   "--output_dir", cls.path(name), "--data_cache_dir", cls.path("cache"), "--profile", "zero3", *flags, ranks=ranks)
+        return cls.score_rows(name, cls.teacher, data or cls.file, "--profile", "zero3", *flags, ranks=ranks)
 
-    def train(self, name, *flags, ranks=None, scores="scores", model=STUDENT, **variables):
+    def train(self, name, *flags, ranks=None, scores="scores", model=MODEL, **variables):
         return run("train", "--model_name_or_path", model, "--dataset_name", self.file, *COMMON, "--per_device_train_batch_size", str(ROWS),
                    "--data_cache_dir", self.path("cache"), "--teacher_scores", self.path(scores), "--output_dir", self.path(name), *flags,
                    ranks=ranks, **variables)
-
-    def steps(self, name, *flags, **options):
-        self.expect(self.train(name, *flags, **options), 0)
-        return read_steps(self.path(name))
-
-    def expect_steps(self, ours, theirs):
-        self.assertEqual(len(ours), STEPS)
-        for a, b in zip(ours, theirs, strict=True):
-            for key in ("loss", "divergence", "data_loss", "grad_norm", "entropy"):
-                self.assertLessEqual(abs(a[key] - b[key]), 1e-5 * abs(b[key]), (a["step"], key))
 
     def logits(self, folder):
         """Of the places that predict a target, with the targets."""
@@ -117,7 +71,7 @@ class Distillation(TrainerTest):
         return _jsd_divergence(ours, theirs, beta, support).sum(-1).mean().item()
 
     def test_losses_are_those_of_trl(self):
-        student, labels = self.logits(STUDENT)
+        student, labels = self.logits(MODEL)
         teacher, _ = self.logits(self.teacher)
         data = torch.nn.functional.cross_entropy(student, labels).item()
         for number, (scores, beta, temperature, k, tail, of_data) in enumerate([
@@ -139,7 +93,7 @@ class Distillation(TrainerTest):
         count, beta = 20, 0.5
         ours = self.steps("trace", "--beta", str(beta), "--loss_add_tail", "false", "--max_steps", str(count), "--max_grad_norm", "0.5", scores="whole")
         teacher, labels = self.logits(self.teacher)
-        model = AutoModelForCausalLM.from_pretrained(STUDENT, dtype=torch.float32, attn_implementation="eager")
+        model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, attn_implementation="eager")
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.002, weight_decay=0)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / count)
         for step in ours:
@@ -168,12 +122,12 @@ class Distillation(TrainerTest):
                 self.expect_steps(steps, alone)
 
     def test_evaluation_is_of_the_data_and_a_plan_needs_no_scores(self):
-        student, labels = self.logits(STUDENT)
+        student, labels = self.logits(MODEL)
         data = torch.nn.functional.cross_entropy(student, labels).item()
         self.steps("evaluated", "--eval_on_start", "--eval_dataset_name", self.file, "--max_steps", "1")
         evaluated = [line for line in read_metrics(self.path("evaluated")) if "eval_loss" in line]
         self.assertAlmostEqual(evaluated[0]["eval_loss"], data, delta=1e-5 * data)
-        plan = run("plan", "--model_name_or_path", STUDENT, *COMMON, "--profile", "zero3", "--teacher_scores", self.path("nowhere"))
+        plan = run("plan", "--model_name_or_path", MODEL, *COMMON, "--profile", "zero3", "--teacher_scores", self.path("nowhere"))
         self.expect(plan, 0)
 
     def test_with_adapters_and_experts(self):
@@ -191,32 +145,9 @@ class Distillation(TrainerTest):
         self.expect_steps(self.steps("killed", *flags, *LAYOUTS[0][1], ranks=2), whole)
         self.assertEqual([line["attempt"] for line in read_steps(self.path("killed"))], [1, 2, 2])
 
-    def changed_scores(self, name, change, source="scores"):
-        """Scores whose rows went through `change`."""
-        os.makedirs(self.path(name))
-        for file in glob.glob(os.path.join(self.path(source), "*.parquet")):
-            table = pyarrow.parquet.read_table(file)
-            rows = table.to_pylist()
-            for row in rows:
-                change(row)
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=table.schema), os.path.join(self.path(name), os.path.basename(file)))
-        return name
-
     def test_scores_of_a_document_reach_no_other(self):
-        victim = self.rows[4]["input_ids"]
-
-        def turn(row):
-            if row["input_ids"] == victim:
-                row["top_ids"] = [list(reversed(ids)) for ids in row["top_ids"]]
-
-        scores = self.changed_scores("turned", turn)
-        flags = ["--packing", "--padding_free", "--cp_size", "2", "--sp_size", "2", "--profile", "zero3", "--document_log", "all", "--max_steps", "1"]
-        losses = []
-        for name in ("scores", scores):
-            self.steps("documents-" + name, *flags, ranks=4, scores=name)
-            shown = run("inspect", self.path("documents-" + name), "--step", "1", "--json")
-            losses.append({document["rows_of_dataset"][0]: (document["loss"], document["targets"])
-                           for document in map(json.loads, shown.stdout.splitlines())})
+        losses = [{document["rows_of_dataset"][0]: (document["loss"], document["targets"]) for document in documents}
+                  for documents in self.losses_of_documents(self.rows[4]["input_ids"])]
         changed = [place for place in losses[0] if losses[0][place] != losses[1][place]]
         self.assertEqual([place.rsplit(":", 1)[1] for place in changed], ["5"])
         self.assertEqual(len(losses[0]), ROWS)
@@ -225,12 +156,11 @@ class Distillation(TrainerTest):
         def refuse(code, says, *flags, scores="scores"):
             self.expect(self.train("refused", *flags, scores=scores), code, *says)
 
-        other = self.path("other.jsonl")
-        with open(other, "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in self.rows[:3] + [{"input_ids": [5, 6, 7]}, {"input_ids": []}])
+        other = self.write("other.jsonl", [*self.rows[:3], {"input_ids": [5, 6, 7]}, {"input_ids": []}])
+        first = self.write("first.jsonl", [*self.rows[:3], {"input_ids": []}])
         self.expect(self.score("other", data=other), 0)
         refuse(65, ["teacher_scores", f"has no scores of {self.file}:4", "score this dataset with the tokenizer"], scores="other")
-        self.assertEqual(self.train("part", "--dataset_name", self.write_rows(3), scores="other").returncode, 0)
+        self.assertEqual(self.train("part", "--dataset_name", first, scores="other").returncode, 0)
         refuse(65, ["the scores in part-00000-of-00003.parquet are of temperature 2, and the run has temperature = 1"], scores="warm")
         refuse(65, ["a token has 8 scores, and loss_top_k = 9"], "--loss_top_k", "9")
         refuse(66, ["teacher_scores = " + self.path("nowhere") + ": cannot be read", "name the folder that"], scores="nowhere")
@@ -260,14 +190,8 @@ class Distillation(TrainerTest):
         refuse(65, ["has no column top_ids; `trainer score --top_k N` writes it"], scores="none")
         for flags in (["--loss_type", "eaft"], ["--label_smoothing_factor", "0.1"], ["--packing", "--packing_strategy", "wrapped"]):
             refuse(78, ["teacher_scores", flags[-2].lstrip("-") if flags[-2] != "--packing_strategy" else "packing_strategy"], *flags)
-        alone = run("train", "--model_name_or_path", STUDENT, "--dataset_name", self.file, "--beta", "0.5", "--temperature", "2")
+        alone = run("train", "--model_name_or_path", MODEL, "--dataset_name", self.file, "--beta", "0.5", "--temperature", "2")
         self.expect(alone, 78, "beta", "temperature", "teacher_scores")
-
-    def write_rows(self, count):
-        name = self.path(f"first-{count}.jsonl")
-        with open(name, "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in [*self.rows[:count], {"input_ids": []}])
-        return name
 
 
 if __name__ == "__main__":
