@@ -7,6 +7,11 @@ endif()
 target_compile_options(ringshard_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wcast-align;-Woverloaded-virtual>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${RINGSHARD_WERROR}>>:-Werror>)
+# In a large unit, names in unnamed namespaces of other files would count as shadowed, and as seen by other units.
+if(CMAKE_UNITY_BUILD)
+    target_compile_options(ringshard_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>
+        $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 
 target_compile_options(ringshard_flags INTERFACE
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${RINGSHARD_WERROR}>>:--Werror=all-warnings>)
