@@ -9,7 +9,14 @@ import unittest
 TRAINER = os.environ["TRAINER"]
 MPIEXEC = os.environ.get("MPIEXEC", "mpirun")
 PATIENCE = int(os.environ.get("PATIENCE", "1"))  # times longer than usual that the program may take: sanitizers slow it down
+ALL_CASES = "ALL_CASES" in os.environ  # the long suite; scripts/test runs those cases that meet every part of the program once
+in_long_suite = unittest.skipUnless(ALL_CASES, "of the long suite: other cases meet the same parts, beside others")
 HF_HOME = tempfile.TemporaryDirectory()  # so that prepared data of other runs is not met
+
+
+def some_of(cases):
+    """Every second of cases that differ in a choice alone; the long suite takes all."""
+    return cases if ALL_CASES else cases[::2]
 
 
 def clean_environment(**variables):

@@ -11,7 +11,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from trainer import TrainerTest, read_steps, run, some_of  # noqa: E402
 
 DATA = os.path.join(FOLDER, "data")
 ADAPTERS = os.path.join(DATA, "adapters")
@@ -127,34 +127,34 @@ class Adapters(TrainerTest):
                 self.assertLess(far, 1e-4 * math.sqrt(sum(y * y for y in wanted)), name)
 
     def test_taken_out_of_the_weights(self):
-        self.check("pissa")
         self.check("pissa", "--profile", "zero3", "--cp_size", "2", ranks=2)
         self.check("olora", "--profile", "zero2", "--per_device_train_batch_size", "2", ranks=2)
 
     def test_one_rank(self):
-        for name in ("qwen2", "qwen3", "llama3_packed", "rslora", "patterns", "lm_head", "embed_tokens", "accumulation_packed",
+        for name in some_of(("qwen2", "qwen3", "llama3_packed", "rslora", "patterns", "lm_head", "embed_tokens", "accumulation_packed",
                      "bf16", "bf16_base", "loraplus", "dora", "loraplus_dora", "dora_bf16", "lora_only", "all_biases",
-                     "lora_bias", "head", "tied_head", "head_dora", "embedding", "tied_embedding", "rows", "rows_of_both", "tied_rows"):
+                     "lora_bias", "head", "tied_head", "head_dora", "embedding", "tied_embedding", "rows", "rows_of_both", "tied_rows")):
             self.check(name)
 
     def test_two_ranks(self):
-        for name, *split in (("qwen3", "--profile", "zero3", "--sp_size", "2"), ("llama3_packed", "--profile", "zero3", "--cp_size", "2"),
-                             ("dora", "--profile", "zero3", "--sp_size", "2"),
-                             ("loraplus_dora", "--profile", "zero1", "--per_device_train_batch_size", "2"),
-                             ("dora_bf16", "--profile", "zero1", "--per_device_train_batch_size", "2"),
-                             ("lora_only", "--profile", "zero3", "--cp_size", "2"),
-                             ("lora_bias", "--profile", "zero3", "--sp_size", "2"),
-                             ("head", "--profile", "zero3", "--cp_size", "2"),
-                             ("tied_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
-                             ("head_dora", "--profile", "zero3", "--sp_size", "2"),
-                             ("embedding", "--profile", "zero3", "--cp_size", "2"),
-                             ("tied_embedding", "--profile", "zero2", "--per_device_train_batch_size", "2"),
-                             ("rows", "--profile", "zero1", "--per_device_train_batch_size", "2"),
-                             ("rows_of_both", "--profile", "zero3", "--sp_size", "2"),
-                             ("tied_rows", "--profile", "zero3", "--cp_size", "2"),
-                             ("all_biases", "--profile", "zero2", "--per_device_train_batch_size", "2"),
-                             ("lm_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
-                             ("embed_tokens", "--profile", "zero3", "--per_device_train_batch_size", "2")):
+        cases = some_of((("qwen3", "--profile", "zero3", "--sp_size", "2"), ("llama3_packed", "--profile", "zero3", "--cp_size", "2"),
+                         ("dora", "--profile", "zero3", "--sp_size", "2"),
+                         ("loraplus_dora", "--profile", "zero1", "--per_device_train_batch_size", "2"),
+                         ("dora_bf16", "--profile", "zero1", "--per_device_train_batch_size", "2"),
+                         ("lora_only", "--profile", "zero3", "--cp_size", "2"),
+                         ("lora_bias", "--profile", "zero3", "--sp_size", "2"),
+                         ("head", "--profile", "zero3", "--cp_size", "2"),
+                         ("tied_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
+                         ("head_dora", "--profile", "zero3", "--sp_size", "2"),
+                         ("embedding", "--profile", "zero3", "--cp_size", "2"),
+                         ("tied_embedding", "--profile", "zero2", "--per_device_train_batch_size", "2"),
+                         ("rows", "--profile", "zero1", "--per_device_train_batch_size", "2"),
+                         ("rows_of_both", "--profile", "zero3", "--sp_size", "2"),
+                         ("tied_rows", "--profile", "zero3", "--cp_size", "2"),
+                         ("all_biases", "--profile", "zero2", "--per_device_train_batch_size", "2"),
+                         ("lm_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
+                         ("embed_tokens", "--profile", "zero3", "--per_device_train_batch_size", "2")))
+        for name, *split in cases:
             self.check(name, *split, ranks=2)
 
 

@@ -16,7 +16,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
 sys.path.insert(0, FOLDER)
 from test_traces import DATA, flags  # noqa: E402
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from trainer import TrainerTest, read_steps, run, some_of  # noqa: E402
 
 IN_FP8 = ("--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"), "--dataset_name", os.path.join(DATA, "rows", "short.jsonl"),
           "--mixed_precision", "fp8", "--device", "cpu", "--packing", "true", "--max_length", "128", "--logging_steps", "1")
@@ -209,7 +209,8 @@ class Fp8(TrainerTest):
 
     def test_adapters_and_four_bits(self):
         bf16 = {}
-        for more, recipe in (((), ()), (("--load_in_4bit", "true"), ()), (("--use_dora", "true"), ()), ((), DELAYED), (("--use_dora", "true"), DELAYED)):
+        for more, recipe in some_of((((), ()), (("--use_dora", "true"), ()), (("--load_in_4bit", "true"), ()), ((), DELAYED),
+                                     (("--use_dora", "true"), DELAYED))):
             with self.subTest(more=more, recipe=recipe):
                 arguments = (*IN_FP8, "--max_steps", "6", "--use_peft", "true", "--lora_r", "4", "--lora_target_modules", "all-linear",
                              "--per_device_train_batch_size", "2", *more)

@@ -7,7 +7,7 @@ import shutil
 import unittest
 
 from stopped_run import CUT, DATA, MODEL, ROWS, StoppedRunTest
-from trainer import read_steps, run
+from trainer import ALL_CASES, in_long_suite, read_steps, run
 
 LORA = ["--use_peft", "--lora_r", "4", "--lora_alpha", "8", "--lora_target_modules", "q_proj,v_proj,down_proj", "--use_dora",
         "--loraplus_lr_ratio", "4"]
@@ -121,6 +121,7 @@ class Adapters(StoppedRunTest):
         self.expect_one_message(run("export", os.path.join(self.path("next"), "checkpoint-1"), "--merge", "true", "--output_dir",
                                     self.path("no")), 78, "no adapters")
 
+    @in_long_suite
     def test_biases(self):
         """Those of adapted layers train: k_proj, of the same product, keeps its own."""
         lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj,v_proj,down_proj", "--bias", "lora_only"]
@@ -146,11 +147,13 @@ class Adapters(StoppedRunTest):
 
     def test_killed_and_resumed_in_another_layout(self):
         """The losses of an undisturbed run on one rank, in fp32; dropout too is the same in every layout."""
-        for number, (name, *choice) in enumerate((
-                ("head", "--lora_target_modules", "q_proj,lm_head"), ("head-dora", "--lora_target_modules", "lm_head", "--use_dora"),
-                ("bias-of-b", "--lora_target_modules", "q_proj,v_proj", "--lora_bias"),
+        cases = [("head-dora", "--lora_target_modules", "lm_head", "--use_dora"),
+                 ("bias-of-b", "--lora_target_modules", "q_proj,v_proj", "--lora_bias"),
+                 ("rows", "--trainable_token_indices", "[3, 11, 267]")]
+        more = [("head", "--lora_target_modules", "q_proj,lm_head"),
                 ("pattern", "--lora_target_modules", "q_proj", "--layers_to_transform", "0,2", "--layers_pattern", "layers"),
-                ("embedding", "--lora_target_modules", "q_proj,embed_tokens"), ("rows", "--trainable_token_indices", "[3, 11, 267]"))):
+                ("embedding", "--lora_target_modules", "q_proj,embed_tokens")]
+        for number, (name, *choice) in enumerate(cases + more * ALL_CASES):
             lora = ["--use_peft", "--lora_r", "4", "--lora_dropout", "0.1", *choice, "--bf16", "false"]
             whole, output = self.path(name + "-whole"), self.path(name)
             self.expect(self.train(whole, "--per_device_train_batch_size", "4", "--save_strategy", "no", choice=lora), 0)
@@ -198,8 +201,9 @@ class Adapters(StoppedRunTest):
                    (4, "--per_device_train_batch_size", "2", "--profile", "zero3", "--dp_replicate_size", "2"),
                    (2, "--per_device_train_batch_size", "4", "--profile", "zero3", "--offload_optimizer_device", "cpu",
                     "--offload_param_device", "cpu"))
-        for name, *kind in (("plain",), ("four-bits", "--load_in_4bit", "--use_bnb_nested_quant"),
-                            ("pissa", "--init_lora_weights", "pissa", "--lora_dropout", "0"), ("biases", "--bias", "all", "--use_dora")):
+        cases = [("four-bits", "--load_in_4bit", "--use_bnb_nested_quant"), ("biases", "--bias", "all", "--use_dora")]
+        more = [("plain",), ("pissa", "--init_lora_weights", "pissa", "--lora_dropout", "0")]
+        for name, *kind in cases + more * ALL_CASES:
             losses = []
             for ranks, *layout in layouts:
                 output = self.path(f"{name}-{ranks}")

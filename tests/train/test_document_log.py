@@ -9,7 +9,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from trainer import TrainerTest, read_steps, run, some_of  # noqa: E402
 
 MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
 EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 32,
@@ -97,7 +97,7 @@ class DocumentLog(TrainerTest):
 
     def test_sums_are_those_of_each_document_alone(self):
         shares = {}
-        for number, (ranks, flags) in enumerate(LAYOUTS):
+        for number, (ranks, flags) in enumerate(some_of(LAYOUTS)):
             with self.subTest(flags=flags, ranks=ranks):
                 self.expect(self.train(f"layout-{number}", *flags, "--max_steps", "1", ranks=ranks), 0)
                 documents = self.expect_documents_of(self.alone, f"layout-{number}")

@@ -11,7 +11,7 @@ import unittest
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
 from joint_adapters import tensors  # noqa: E402
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from trainer import TrainerTest, read_steps, run, some_of  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
@@ -78,11 +78,11 @@ class ExpertParallel(TrainerTest):
         result = self.train(killed, "--profile", "zero3", "--ep_size", "4", "--per_device_train_batch_size", "1", ranks=4,
                             RINGSHARD_FAULT="save:copy:2:kill")
         self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
-        for number, (ranks, flags) in enumerate([
+        for number, (ranks, flags) in enumerate(some_of([
                 (4, ["--profile", "zero1", "--ep_size", "2", "--per_device_train_batch_size", "1"]),
                 (2, ["--profile", "zero3", "--cp_size", "2", "--ep_size", "2", "--per_device_train_batch_size", "4"]),
                 (2, ["--profile", "zero3", "--per_device_train_batch_size", "2"]),
-                (None, ["--per_device_train_batch_size", "4"])]):
+                (None, ["--per_device_train_batch_size", "4"])])):
             with self.subTest(flags):
                 output = os.path.join(self.folder.name, f"resumed-{number}")
                 shutil.copytree(killed, output)
@@ -112,7 +112,7 @@ class ExpertParallel(TrainerTest):
                 self.expect_equal_weights(exported, output, os.path.join(output, f"checkpoint-{STEPS}"))
 
     def test_other_kinds_of_experts_go_on_with_another_number(self):
-        for config in OTHERS:
+        for config in some_of(OTHERS):
             kind = config["model_type"]
             with self.subTest(kind):
                 flags = ("--model_name_or_path", self.make_model(config, kind))
@@ -152,7 +152,7 @@ class ExpertParallel(TrainerTest):
         flags = ("--use_peft", "--lora_r", "4", "--lora_dropout", "0", "--learning_rate", "0.01", "--load_in_4bit", "--use_bnb_nested_quant",
                  "--lora_target_modules", "q_proj", "--lora_target_parameters", "mlp.experts.gate_up_proj,mlp.experts.down_proj")
         still = ("--max_steps", "1", "--learning_rate", "0", "--per_device_train_batch_size", "4")
-        for config in (CONFIG, GPT_OSS):
+        for config in some_of((GPT_OSS, CONFIG)):
             kind = config["model_type"] + "-four"
             model = ("--model_name_or_path", self.make_model(config, kind))
             alone, killed, merged, merged_by_3, same, unrounded, whole = (
