@@ -388,6 +388,8 @@ class StoredCodes(TrainerTest):
                                    (BNB | {"load_in_4bit": False}, "load_in_4bit or load_in_8bit must be true")):
             self.change_config(coded, quantization)
             self.expect(self.train(coded, output), 78, says)
+        self.change_config(coded, GPTQ | {"group_size": 16})
+        self.expect(self.train(coded, output), 65, "scales are of 2 groups of inputs, and group_size in config.json makes 4")
         self.change_config(coded, GPTQ)
         module = "model.layers.1.mlp.up_proj."
         for change, says in (({module + "g_idx": ("I32", [64], struct.pack("<64i", *[2] * 64))}, "g_idx names the group 2, and there are 2"),

@@ -10,9 +10,11 @@ namespace {
 
 Expected<Decoded> find_awq(const StoredModel& stored, const shard::TensorSpec& weight,
                            const StoredForm& form) {
-    return find_grouped_codes(
-        stored, weight, "AWQ",
-        {.bits = form.bits, .words_hold = WordsHold::outputs, .order = {0, 4, 1, 5, 2, 6, 3, 7}});
+    return find_grouped_codes(stored, weight, "AWQ",
+                              {.bits = form.bits,
+                               .group = form.group,
+                               .words_hold = WordsHold::outputs,
+                               .order = {0, 4, 1, 5, 2, 6, 3, 7}});
 }
 
 void read_awq_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& form) {

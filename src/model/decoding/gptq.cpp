@@ -14,6 +14,7 @@ Expected<Decoded> find_gptq(const StoredModel& stored, const shard::TensorSpec& 
                             const StoredForm& form) {
     return find_grouped_codes(stored, weight, "GPTQ",
                               {.bits = form.bits,
+                               .group = form.group,
                                .words_hold = WordsHold::inputs,
                                .adds_one_to_zeros = form.adds_one_to_zeros});
 }

@@ -170,6 +170,12 @@ std::optional<Failure> check_grouped(const GroupedCodes& codes, const std::strin
             weight, format,
             format_text("qweight, qzeros and scales are not those of [{}, {}] in {} bits",
                         codes.out, codes.in, codes.bits));
+    const int64_t groups = codes.group == 0 ? 1 : (codes.in + codes.group - 1) / codes.group;
+    if (scales[0] != groups)
+        return refuse_stored(
+            weight, format,
+            format_text("scales are of {} groups of inputs, and group_size in config.json makes {}",
+                        scales[0], groups));
     if (codes.group_of && (codes.group_of->type != StoredType::int32 ||
                            codes.group_of->shape != std::vector<int64_t>{codes.in}))
         return refuse_stored(weight, format, "g_idx is not a number of a group for each input");

@@ -20,6 +20,7 @@ struct GroupedCodes {
     int64_t in = 0;
     int64_t out = 0;
     int64_t bits = 0;
+    int64_t group = 0;  // inputs that share a scale; 0: all
     WordsHold words_hold = WordsHold::inputs;
     // The places in a word, from the lowest bits on, of neighbouring outputs.
     std::array<int64_t, 8> order{0, 1, 2, 3, 4, 5, 6, 7};

@@ -100,7 +100,6 @@ Expected<Decoded> find_modelopt(const StoredModel& stored, const shard::TensorSp
 
 void read_modelopt_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& form) {
     form.bits = 4;
-    form.group = scale_numbers;
     const std::string algorithm = quantised.word("quant_algo", "");
     if (algorithm != "NVFP4")
         quantised.complain(format_text("quant_algo = {}: must be NVFP4", algorithm));
