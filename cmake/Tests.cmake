@@ -1,5 +1,5 @@
 # add_unit_test(name SOURCES a.cpp USES libraries)              one process
-# add_mpi_test(name SOURCES a.cpp USES libraries RANKS 1 2 4)   one ctest per number of ranks
+# add_mpi_test(name SOURCES a.cpp USES libraries RANKS 1 2 4)   one ctest per number of ranks; LONG_RANKS 8: one of the long suite
 # add_gpu_test(name SOURCES a.cpp USES libraries)               one process that needs a GPU, and is skipped where there is none
 # Labels of a test: its kind (unit, mpi, python, style), its folder under tests/, and what LABELS adds.
 set(RINGSHARD_MPIEXEC_FLAGS --oversubscribe --bind-to none CACHE STRING "For mpiexec on small machines")
@@ -76,7 +76,7 @@ function(add_gpu_test name)
 endfunction()
 
 function(add_mpi_test name)
-    cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS;ARGUMENTS" ${ARGN})
+    cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LONG_RANKS;LABELS;ARGUMENTS" ${ARGN})
     patience(T_TIMEOUT "${T_TIMEOUT}" 300)
     if(NOT TARGET ringshard_mpi_main)  # the library of text, built alone, has no MPI
         add_library(ringshard_mpi_main OBJECT ${RINGSHARD_ROOT}/tests/support/mpi_main.cpp)
@@ -87,12 +87,15 @@ function(add_mpi_test name)
     target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
     belongs_to_gpu_tests(${name})
     test_folder(folder)
-    foreach(ranks IN LISTS T_RANKS)
+    foreach(ranks IN LISTS T_RANKS T_LONG_RANKS)
         add_test(NAME ${name}.np${ranks}
             COMMAND ${MPIEXEC_EXECUTABLE} ${RINGSHARD_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>
                 ${T_ARGUMENTS})
         set_tests_properties(${name}.np${ranks} PROPERTIES
             LABELS "mpi;np${ranks};${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
             ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+        if(ranks IN_LIST T_LONG_RANKS)
+            set_property(TEST ${name}.np${ranks} APPEND PROPERTY LABELS long)
+        endif()
     endforeach()
 endfunction()
