@@ -8,7 +8,7 @@ import struct
 import unittest
 
 from planning import HOST, SIZES, PlanTest
-from trainer import read_metrics, run
+from trainer import ALL_CASES, read_metrics, run
 
 KINDS = ("weights", "gathered", "gradients", "optimizer", "activations", "communication", "staging", "save_copy")
 
@@ -51,8 +51,7 @@ MORE_CASES = [
     (4, "zero3", 2, 2, 2048, "attention", "fp32", []),
     (4, "zero3", 4, 1, 4096, "attention", "fp32", ["--per_device_train_batch_size", "1"]),
 ]
-HAS_ALL_CASES = "ALL_CASES" in os.environ
-if HAS_ALL_CASES:
+if ALL_CASES:
     CASES += MORE_CASES
 # Kinds of layers: four norms, caps and windows; LayerNorms around an MLP without a gate; attention and MLP in parallel; positions that
 # depend on the length of a document; xIELU; experts with a clamped SwiGLU, sinks.
@@ -128,7 +127,7 @@ class PlannedBytes(PlanTest):
         for name, config in LAYERS.items():
             self.model = self.made(name, {**SIZES, **config})  # of this test alone
             cases = LAYER_CASES if name == "gemma2" else LAYER_CASES[:1]
-            for ranks, *case in cases + MORE_LAYER_CASES * HAS_ALL_CASES:
+            for ranks, *case in cases + MORE_LAYER_CASES * ALL_CASES:
                 with self.subTest(name, ranks=ranks, case=case):
                     self.check_bytes(ranks, case, *self.begun(ranks, *case))
 
@@ -149,7 +148,7 @@ class PlannedBytes(PlanTest):
         cases = [(2, "zero3", 1, 1, 512, "attention", "bf16", []), (4, "zero3", 2, 1, 1024, "all", "fp32", ["--dp_replicate_size", "2"])]
         more = [(2, "zero3", 2, 1, 2048, "input", "bf16", []), (2, "zero3", 1, 2, 2048, "all", "bf16", []),
                 (2, "fsdp2", 1, 1, 512, "input", "fp32", [])]
-        for ranks, *case in cases + more * HAS_ALL_CASES:
+        for ranks, *case in cases + more * ALL_CASES:
             with self.subTest(ranks=ranks, case=case):
                 self.check_bytes(ranks, case, *self.begun(ranks, *case))
         of_experts = 32 * 3 * SIZES["hidden_size"] * 192 * 2  # bytes of a block in bf16
@@ -182,7 +181,7 @@ class PlannedBytes(PlanTest):
         self.model = self.made("uneven", {**SIZES, **LAYERS["gpt_oss"]})  # of this test alone
         self.prefer_first_experts()
         cases = [("zero3", 1, 1, 512, "all", "bf16", ["--ep_size", "2"]), ("zero1", 1, 1, 512, "attention", "fp32", ["--ep_size", "2"])]
-        for case in cases if HAS_ALL_CASES else cases[:1]:
+        for case in cases if ALL_CASES else cases[:1]:
             with self.subTest(case):
                 output, result = self.begun(2, *case)
                 self.expect(result, 0)
@@ -208,7 +207,7 @@ class PlannedBytes(PlanTest):
                  (2, "zero1", 1, 1, 512, "attention", "bf16", [*lora, "--lora_modules_to_save", "norm"])]
         more = [(1, "single_gpu", 1, 1, 512, "all", "fp32", [*lora, "--lora_dropout", "0"]),
                 (1, "single_gpu", 1, 1, 512, "attention", "bf16", four_bits)]
-        for ranks, *case in cases + more * HAS_ALL_CASES:
+        for ranks, *case in cases + more * ALL_CASES:
             with self.subTest(ranks=ranks, case=case):
                 self.check_bytes(ranks, case, *self.begun(ranks, *case))
 

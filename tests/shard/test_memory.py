@@ -9,7 +9,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from trainer import ALL_CASES, TrainerTest, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 MODEL = os.path.join(DATA, "models", "qwen2-tiny")
@@ -76,9 +76,6 @@ def activation_bytes(config, tokens, cp, sp, gathers):
     return 4 * tokens / (cp * sp) * (blocks + block)
 
 
-HAS_ALL_CASES = "ALL_CASES" in os.environ  # worlds of other sizes, by the same formulas
-
-
 class Memory(TrainerTest):
     def counted(self, profile, ranks, is_bf16):
         with tempfile.TemporaryDirectory() as output:
@@ -91,7 +88,7 @@ class Memory(TrainerTest):
     def test_every_profile(self):
         for is_bf16 in (False, True):
             for profile in CUTS:
-                for ranks in (2,) if is_bf16 else (1, 2, 4, 8) if HAS_ALL_CASES else (1, 4):
+                for ranks in (2,) if is_bf16 else (1, 2, 4, 8) if ALL_CASES else (1, 4):
                     line = self.counted(profile, ranks, is_bf16)
                     for kind, expected in formula(profile, ranks, is_bf16).items():
                         found = line[f"memory_{kind}_bytes"]
@@ -112,7 +109,7 @@ class Memory(TrainerTest):
             with open(wanted, "w") as file:
                 json.dump(config, file)
             self.expect(run("init", "--config_json", wanted, "--output_dir", model), 0)
-            more = [(1, 2, "ring"), (4, 1, "ring"), (4, 2, "ring"), (8, 1, "ring")] if HAS_ALL_CASES else []
+            more = [(1, 2, "ring"), (4, 1, "ring"), (4, 2, "ring"), (8, 1, "ring")] if ALL_CASES else []
             for cp, sp, strategy in [(1, 1, "ring"), (2, 1, "ring"), (2, 2, "ring"), (4, 1, "allgather"), (1, 4, "ring"),
                                      (2, 4, "allgather"), *more]:
                 with self.subTest(cp=cp, sp=sp, strategy=strategy):

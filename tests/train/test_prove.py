@@ -9,10 +9,9 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, run  # noqa: E402
+from trainer import ALL_CASES, TrainerTest, run  # noqa: E402
 
 FAMILIES = os.path.join(FOLDER, "..", "parity", "data", "families")
-ALL = bool(os.environ.get("ALL_CASES"))
 LORA = ["--use_peft", "--lora_r", "4"]
 DENSE, SINKS, EXPERTS, DELTA = "qwen2_5_vl", "gpt_oss", "qwen3_moe", "qwen3_next"
 # Family, ranks, flags, fault, the check that finds it.
@@ -104,7 +103,7 @@ class Prove(TrainerTest):
         """ALL_CASES: every family in 12 meshes; PIECE=2/3 of them: the second third."""
         families = sorted(name[:-5] for name in os.listdir(FAMILIES))
         piece, pieces = map(int, os.environ.get("PIECE", "1/1").split("/"))
-        drawn = [(family, number) for number in range(12) for family in families] if ALL else \
+        drawn = [(family, number) for number in range(12) for family in families] if ALL_CASES else \
             [(family, 0) for family in random.Random(53).sample(families, 4)]
         for family, number in drawn[piece - 1::pieces]:
             for ranks, flags in self.cases_of(family, number):
