@@ -172,11 +172,22 @@ std::optional<Failure> decode_weights(StoredModel& stored, const ModelSpec& spec
     return decode(stored, spec.stored_form, weights);
 }
 
+// transformers reads the files of a model without a head too, whose names lack the prefix.
+void add_missing_prefix(StoredModel& stored, const ModelSpec& spec) {
+    const std::string prefix = body_prefix(spec);
+    const auto bare = after(spec.names.embedding + ".weight", prefix);
+    if (!bare || stored.find(*bare) == nullptr || stored.find(prefix + *bare) != nullptr) return;
+    stored.rename([&](const std::string& name) -> std::optional<std::string> {
+        return name.starts_with(head) || name.starts_with(prefix) ? name : prefix + name;
+    });
+}
+
 }  // namespace
 
 std::optional<Failure> find_weights(StoredModel& stored, const ModelSpec& spec) {
     auto failure = find_text_model(stored, spec);
     if (failure) return failure;
+    if (!spec.is_wrapped) add_missing_prefix(stored, spec);
     arrange_experts(stored, spec);
     return decode_weights(stored, spec);
 }
