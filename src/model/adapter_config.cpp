@@ -33,12 +33,13 @@ constexpr const char* plain_config = R"({
   "use_rslora": false, "velora_config": null})";
 
 // Fields that the reader uses, and fields that change no number.
-constexpr std::array<std::string_view, 26> known_fields{"alpha_pattern",
+constexpr std::array<std::string_view, 27> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
                                                         "bias",
                                                         "eva_config",
                                                         "exclude_modules",
+                                                        "fan_in_fan_out",
                                                         "inference_mode",
                                                         "layers_pattern",
                                                         "layers_to_transform",
@@ -279,6 +280,7 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     config["use_rslora"] = lora.use_rslora;
     config["use_dora"] = lora.use_dora;
     config["lora_bias"] = lora.lora_bias;
+    config["fan_in_fan_out"] = lora.fan_in_fan_out;
     if (const std::string init = text_of(lora.init); init != "true")
         config["init_lora_weights"] = init;
     config["bias"] = text_of(lora.bias);

@@ -273,6 +273,23 @@ std::optional<Failure> train_biases(ModelSpec& spec, const LoraConfig& config) {
     return std::nullopt;
 }
 
+// Magnitudes and parts of weights go by the rows of [out, in].
+std::optional<Failure> check_turned(const ModelSpec& spec, const LoraConfig& config) {
+    const auto refuse_setting = [&](const char* setting, const char* cure) {
+        return refuse(
+            format_text("{}: {} stores the transposes of its matrices, for which it is "
+                        "not served; {}",
+                        setting, spec.architecture, cure));
+    };
+    if (spec.blocks.front().matrices != MatrixForm::turned) return std::nullopt;
+    if (config.use_dora) return refuse_setting("use_dora", "leave it out");
+    if (config.init.takes_from_weights())
+        return refuse_setting("init_lora_weights", "give true or gaussian");
+    if (!config.target_parameters.empty())
+        return refuse_setting("lora_target_parameters", "name layers in lora_target_modules");
+    return std::nullopt;
+}
+
 // Whether the targets are those that all-linear becomes: then none of them stands for an expert.
 bool names_all(const LoraConfig& config, const std::vector<LinearLayer>& layers) {
     std::set<std::string> ends;
@@ -299,6 +316,8 @@ void let_biases_train(ModelSpec& spec, const std::set<std::string>& biases) {
 }
 
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
+    config.fan_in_fan_out = spec.blocks.front().matrices == MatrixForm::turned;
+    if (auto failure = check_turned(spec, config)) return failure;
     const auto saves = [&](const std::string& module) {
         return is_saved(module, config.modules_to_save);
     };

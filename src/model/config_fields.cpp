@@ -17,21 +17,21 @@ namespace {
 
 // Fields that functions of reading/ read.
 constexpr const char* read_fields =
-    "architectures attention_bias attention_dropout conv_kernel decoder_sparse_step embd_pdrop "
-    "embedding_dropout first_k_dense_replace head_dim hidden_act hidden_dropout hidden_size "
-    "hybrid_override_pattern initializer_range intermediate_size kv_lora_rank layer_types "
-    "layers_block_type mamba_conv_bias mamba_d_conv mamba_d_head mamba_d_ssm mamba_d_state "
-    "mamba_dt_min mamba_expand mamba_head_dim mamba_hidden_act mamba_n_groups mamba_n_heads "
-    "mamba_norm_before_gate mamba_num_heads mamba_proj_bias mamba_rms_norm "
-    "max_position_embeddings max_window_layers mlp_bias mlp_layer_types mlp_only_layers "
-    "model_type moe_intermediate_size n_group n_groups n_routed_experts n_shared_experts "
-    "norm_topk_prob num_attention_heads num_experts num_experts_per_tok num_hidden_layers "
-    "num_key_value_heads num_local_experts original_max_position_embeddings pad_token_id "
-    "partial_rotary_factor q_lora_rank qk_nope_head_dim qk_rope_head_dim quantization_config "
-    "resid_pdrop residual_dropout rms_norm_eps rope_parameters rope_scaling rope_theta "
-    "routed_scaling_factor router_aux_loss_coef shared_expert_intermediate_size sliding_window "
-    "sliding_window_pattern ssm_state_size text_config tie_word_embeddings time_step_limit "
-    "time_step_min topk_group use_bias use_conv_bias use_sliding_window v_head_dim vocab_size";
+    "architectures attention_bias attention_dropout attn_pdrop conv_kernel decoder_sparse_step "
+    "embd_pdrop embedding_dropout first_k_dense_replace head_dim hidden_act hidden_dropout "
+    "hidden_size hybrid_override_pattern initializer_range intermediate_size kv_lora_rank "
+    "layer_types layers_block_type mamba_conv_bias mamba_d_conv mamba_d_head mamba_d_ssm "
+    "mamba_d_state mamba_dt_min mamba_expand mamba_head_dim mamba_hidden_act mamba_n_groups "
+    "mamba_n_heads mamba_norm_before_gate mamba_num_heads mamba_proj_bias mamba_rms_norm "
+    "max_position_embeddings max_window_layers mlp_bias mlp_layer_types mlp_only_layers model_type "
+    "moe_intermediate_size n_group n_groups n_routed_experts n_shared_experts norm_topk_prob "
+    "num_attention_heads num_experts num_experts_per_tok num_hidden_layers num_key_value_heads "
+    "num_local_experts original_max_position_embeddings pad_token_id partial_rotary_factor "
+    "q_lora_rank qk_nope_head_dim qk_rope_head_dim quantization_config resid_pdrop "
+    "residual_dropout rms_norm_eps rope_parameters rope_scaling rope_theta routed_scaling_factor "
+    "router_aux_loss_coef shared_expert_intermediate_size sliding_window sliding_window_pattern "
+    "ssm_state_size text_config tie_word_embeddings time_step_limit time_step_min topk_group "
+    "use_bias use_conv_bias use_sliding_window v_head_dim vocab_size";
 
 // Fields of transformers' classes, and of releases, that no text model is computed with.
 constexpr const char* other_fields =
@@ -47,11 +47,12 @@ constexpr const char* other_fields =
     "image_token_index is_causal is_decoder is_encoder_decoder label2id mamba_chunk_size "
     "mamba_ssm_cache_dtype mask_token_id mm_tokens_per_image moe_layer_freq "
     "moe_shared_expert_overlap mtp_hybrid_override_pattern mtp_layer_types mtp_layers_block_type "
-    "mtp_mlp_layer_types mtp_num_hidden_layers multimodal_projector_bias num_heads "
+    "mtp_mlp_layer_types mtp_num_hidden_layers multimodal_projector_bias n_ctx num_heads "
     "num_logits_to_keep num_mtp_layers num_nextn_predict_layers output_attentions "
     "output_hidden_states prefix pretraining_tp problem_type projector_hidden_act qk_head_dim "
     "rescale_prenorm_residual residual_in_fp32 return_dict return_dict_in_generate sep_token_id "
-    "seq_aux spatial_merge_size task_specific_params tie_encoder_decoder time_step_floor "
+    "seq_aux spatial_merge_size summary_activation summary_first_dropout summary_proj_to_labels "
+    "summary_type summary_use_proj task_specific_params tie_encoder_decoder time_step_floor "
     "time_step_max tokenizer_class torch_dtype torchscript transformers.js_config "
     "transformers_version unk_token_id use_cache use_mamba_kernels use_pos_enc use_return_dict "
     "video_token_id vision_config vision_end_token_id vision_feature_layer "

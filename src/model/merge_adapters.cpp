@@ -25,6 +25,11 @@ struct Factors {
     std::optional<at::Tensor> factor{};  // [out], of the rows: the magnitude by the norm
 };
 
+// Those of the transpose of the matrix.
+Factors transposed(const Factors& factors) {
+    return {factors.b.t().contiguous(), factors.a.t().contiguous(), factors.scaling};
+}
+
 // By the name of the weight: of the equal parts of it that lie one behind the other, one for each
 // expert of a tensor of all experts.
 using FactorsByName = std::map<std::string, std::vector<Factors>>;
@@ -37,9 +42,9 @@ void add_experts(FactorsByName& factors, const BlockSpec& block, const std::stri
     for (int64_t expert = 0; expert < spec.count; ++expert) {
         const at::Tensor a = of_all.a.narrow(0, expert * rank, rank);
         const at::Tensor b = b_of_expert(of_all.b, spec.count, expert);
-        if (spec.tensors == ExpertTensors::turned) {  // the transpose of the sum, [in, out]
+        if (spec.tensors == ExpertTensors::turned) {
             factors[concat(prefix, is_gate_up ? experts_gate_up : experts_down)].push_back(
-                {b.t().contiguous(), a.t().contiguous(), of_all.scaling});
+                transposed({a, b, of_all.scaling}));
             continue;
         }
         const auto add = [&](const std::string& layer, int64_t first, int64_t rows) {
@@ -82,6 +87,7 @@ FactorsByName factors_of(const BlockSpec& block, const std::string& prefix, cons
         const std::string weight = is_router ? concat(prefix, block.experts()->router) : name;
         Factors of_layer{tensors.at(name + ".lora_A.weight"), tensors.at(name + ".lora_B.weight"),
                          adapter.scaling};
+        if (block.matrices == MatrixForm::turned) of_layer = transposed(of_layer);
         if (adapter.has_magnitude) of_layer.magnitude = tensors.at(name + ".lora_magnitude_vector");
         factors[weight + ".weight"] = {std::move(of_layer)};
         if (adapter.has_bias)

@@ -39,6 +39,13 @@ std::optional<LowRank> head_adapter(shard::UnitLayout& unit, const ModelSpec& sp
     return LowRank::of(unit, projected, {adapters, name, number});
 }
 
+std::optional<shard::ParameterId> add_positions(shard::UnitLayout& unit, const ModelSpec& spec) {
+    if (spec.names.positions.empty()) return std::nullopt;
+    return unit.add(
+        {.tensors = {{spec.names.positions + ".weight", {spec.max_positions, spec.width}}},
+         .stand = shard::Stand::table});
+}
+
 }  // namespace
 
 void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
@@ -76,6 +83,7 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
                 ? embedding.add(own_group(spec, number, spec.names.embedding, "weight",
                                           {spec.vocabulary, spec.width}, shard::Stand::table))
                 : table);
+    positions = add_positions(embedding, spec);
     if (spec.embedding_adapter)
         table_adapter.emplace(embedding, spec.names.embedding, spec.vocabulary, spec.width,
                               *spec.embedding_adapter);
@@ -128,6 +136,7 @@ size_t first_backward_block(const ModelParts& parts) {
         return parts.modules.front().is_trained(table);
     };
     if (parts.table_adapter || parts.table_rows) return 0;
+    if (parts.positions && trains(*parts.positions)) return 0;
     if (trains(parts.table) || std::ranges::any_of(parts.own_tables, trains)) return 0;
     size_t block = 0;
     while (block < parts.blocks.size() &&

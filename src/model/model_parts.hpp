@@ -18,8 +18,9 @@ std::string block_prefix(const ModelSpec& spec, size_t block);
 struct ModelParts {
     explicit ModelParts(const ModelSpec& spec, const Fusions& fusions = {});
 
-    std::vector<shard::UnitLayout> modules;  // as ModuleIndex counts them
-    shard::ParameterId table{};              // [v, w], in the module of the embedding
+    std::vector<shard::UnitLayout> modules;       // as ModuleIndex counts them
+    shard::ParameterId table{};                   // [v, w], in the module of the embedding
+    std::optional<shard::ParameterId> positions;  // [max_positions, w], in the same module
     std::optional<TableAdapter> table_adapter;
     std::optional<TrainedRows> table_rows;
     HeadParameters head{};

@@ -12,6 +12,11 @@ namespace ringshard::model {
 
 std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Codec form) {
     const char* const setting = form == shard::Codec::int8 ? "load_in_8bit" : "load_in_4bit";
+    if (spec.blocks.front().matrices == MatrixForm::turned)
+        return Failure{ExitCode::settings,
+                       format_text("{}: {} stores the transposes of its matrices, and quantised "
+                                   "they are not served; leave {} out",
+                                   setting, spec.architecture, setting)};
     const ModelParts parts(spec);
     for (size_t block = 0; block < parts.blocks.size(); ++block)
         for (const shard::ParameterGroup& group : parts.modules[ModuleIndex::block(block)].groups())

@@ -50,9 +50,18 @@ bool is_bias_of_router(const std::string& name, const ModelSpec& spec) {
     return false;
 }
 
+// Of the last matrices of layers it may be smaller.
+double deviation_of(const std::string& name, const ModelSpec& spec) {
+    const BlockSpec& block = spec.blocks.front();
+    if (spec.initial_part_of_outputs == 1) return spec.initializer_range;
+    const bool is_output = name.ends_with(concat(".", block.attention().out, ".weight")) ||
+                           name.ends_with(concat(".", block.mlp().down, ".weight"));
+    return spec.initializer_range * (is_output ? spec.initial_part_of_outputs : 1);
+}
+
 void write_random(const shard::PlacedTensor& tensor, const ModelSpec& spec,
                   const at::Generator& generator, SafetensorsWriter& writer) {
-    const double deviation = spec.initializer_range;
+    const double deviation = deviation_of(tensor.spec.name, spec);
     const bool is_drawn =
         tensor.initial == shard::InitialValues::normal || is_bias_of_router(tensor.spec.name, spec);
     const shard::Range zeros = zeros_of(tensor, spec);

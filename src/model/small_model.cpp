@@ -30,6 +30,7 @@ constexpr int64_t small_expert = 32;
 constexpr int64_t small_vocabulary = 256;
 constexpr int64_t small_window = 12;  // shorter than most documents
 constexpr size_t most_trained_rows = 16;
+constexpr int64_t least_positions = 16384;  // longer than all documents
 
 std::string prefix_of(const ModelSpec& spec, size_t block) {
     return format_text("{}.{}.", spec.names.blocks, block);
@@ -162,6 +163,8 @@ void make_ends_small(ModelSpec& spec, int64_t width) {
     if (spec.padding_token) spec.padding_token = std::min(*spec.padding_token, spec.vocabulary - 1);
     spec.trained_rows.embedding = few_rows(spec.trained_rows.embedding);
     spec.trained_rows.head = few_rows(spec.trained_rows.head);
+    if (!spec.names.positions.empty())
+        spec.max_positions = std::max(spec.max_positions, least_positions);
     spec.constants.clear();
 }
 

@@ -210,8 +210,8 @@ void add(Fields& fields, const LayerSpec<Part>& layer, const char* kind_field, c
 }
 
 Fields fields_of(const BlockSpec& block) {
-    const auto& [width, norm, mixers, last, adapters, joint, has_biases_apart,
-                 residual_multiplier] = block;
+    const auto& [width, norm, mixers, last, adapters, joint, has_biases_apart, residual_multiplier,
+                 matrices] = block;
     Fields fields;
     add(fields, "norm", norm);
     for (const auto& mixer : mixers) add(fields, mixer, "layer_type", "attention");
@@ -220,19 +220,22 @@ Fields fields_of(const BlockSpec& block) {
     return fields;
 }
 
-// All blocks that attend have the same form of scores.
+// Blocks that attend have the same cap, and as a rule the same scale.
 void add_scores(Fields& fields, const std::vector<BlockSpec>& blocks) {
+    std::vector<std::string> scales;
     for (const BlockSpec& block : blocks)
         for (const auto& mixer : block.mixers) {
             const auto add_those_of = [&](const auto& spec) {
                 if constexpr (requires { spec.scores; }) {
-                    fields["attention_multiplier"] = text(spec.scores.scale);
+                    scales.push_back(text(spec.scores.scale));
                     fields["attn_logit_softcapping"] = text(spec.scores.cap);
                 }
             };
             std::visit(add_those_of, mixer.part);
-            if (fields.contains("attention_multiplier")) return;
         }
+    if (scales.empty()) return;
+    const bool is_one = std::ranges::count(scales, scales.front()) == std::ssize(scales);
+    fields["attention_multiplier"] = is_one ? scales.front() : join(scales, ", ");
 }
 
 // Adds the fields of the blocks: one value where all blocks have it, else "0-3: a, 4: b".
@@ -268,9 +271,9 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     const auto& [architecture, peft, vocabulary, stored_vocabulary, width, blocks, tied, norm,
                  names, has_head_bias, ropes, query_scale, embedding_multiplier,
                  rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
-                 router_aux_loss_coef, has_router_aux_loss, initializer_range, max_positions,
-                 config_json, is_wrapped, text_config, stored_form, constants,
-                 ignores_further_blocks, frozen, update_rules, frozen_form,
+                 router_aux_loss_coef, has_router_aux_loss, initializer_range,
+                 initial_part_of_outputs, max_positions, config_json, is_wrapped, text_config,
+                 stored_form, constants, ignores_further_blocks, frozen, update_rules, frozen_form,
                  reads_head_from_embedding, head_adapter, embedding_adapter, trained_rows,
                  own_modules] = spec;
     Fields fields;

@@ -85,6 +85,7 @@ bool trains_table(const ModelParts& parts) {
         return parts.modules.front().is_trained(table);
     };
     return parts.table_adapter || parts.table_rows || trains(parts.table) ||
+           (parts.positions && trains(*parts.positions)) ||
            std::ranges::any_of(parts.own_tables, trains);
 }
 
@@ -264,7 +265,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     zero_.begin_pass(order_of_units(has_backward));
 
     report_phase("embedding");
-    at::Tensor x = embed(batch).to(residual_type_);  // all blocks add to rows of this type
+    at::Tensor x = embed(batch);
     // transformers' noise is of the embedding's module, which multiplies in some models.
     const bool has_noise = noise_ > 0 && has_backward;
     if (has_noise && !spec_.rounds_embedding_multiplier) add_noise(batch, x);

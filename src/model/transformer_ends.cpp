@@ -5,6 +5,7 @@
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/ops/dropout.hpp"
 #include "ringshard/ops/embedding.hpp"
+#include "ringshard/ops/linear.hpp"
 #include "unit_set.hpp"
 
 // The embedding and the head of a model, of which adapters that train together may have their own.
@@ -15,8 +16,8 @@ at::Tensor Transformer::embed(const TokenBatch& batch) const {
     at::Tensor x = ops::embedding(batch.tokens, weights[parts_->table]);
     if (parts_->table_adapter) parts_->table_adapter->add_rows(gemms_, weights, batch.tokens, x);
     if (parts_->table_rows) parts_->table_rows->replace_rows(gemms_, weights, batch.tokens, x);
-    if (batch.adapter_bounds.empty()) return x;
-    for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
+    const size_t num_own = batch.adapter_bounds.empty() ? 0 : parts_->own_tables.size();
+    for (size_t adapter = 0; adapter < num_own; ++adapter) {
         const int64_t begin = batch.adapter_bounds.at(adapter);
         const int64_t length = batch.adapter_bounds.at(adapter + 1) - begin;
         if (!spec_.own_modules[adapter].embedding || length == 0) continue;
@@ -24,7 +25,10 @@ at::Tensor Transformer::embed(const TokenBatch& batch) const {
             .copy_(ops::embedding(batch.tokens.narrow(0, begin, length),
                                   weights[parts_->own_tables[adapter]]));
     }
-    return x;
+    x = x.to(residual_type_);  // all blocks add to rows of this type
+    if (!parts_->positions) return x;
+    const at::Tensor rows = ops::embedding(batch.positions, weights[*parts_->positions]);
+    return ops::add_into(rows, x, x);
 }
 
 void Transformer::add_noise(const TokenBatch& batch, const at::Tensor& x) const {
@@ -36,6 +40,9 @@ void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& grad
     const shard::UnitTensors gradients = gradients_of(index_.embedding);
     if (const at::Tensor of_table = gradients[parts_->table]; of_table.defined())
         ops::embedding_backward(gradient, batch.tokens, of_table, spec_.padding_token);
+    if (parts_->positions)
+        if (const at::Tensor of_rows = gradients[*parts_->positions]; of_rows.defined())
+            ops::embedding_backward(gradient, batch.positions, of_rows, std::nullopt);
     if (parts_->table_rows)
         parts_->table_rows->add_row_gradients(gemms_, gradients, batch.tokens, gradient,
                                               spec_.padding_token);

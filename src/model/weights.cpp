@@ -59,7 +59,8 @@ bool is_of_further_block(const std::string& name, const ModelSpec& spec) {
 bool is_ignored(const std::string& name, const ModelSpec& spec) {
     if (is_of_further_block(name, spec)) return true;
     return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attention.bias") ||
-           name.ends_with(".attention.masked_bias") ||
+           name.ends_with(".attention.masked_bias") || name.ends_with(".attn.bias") ||
+           name.ends_with(".attn.masked_bias") ||
            (spec.tied && name == spec.names.head + ".weight");
 }
 

@@ -144,6 +144,7 @@ class ModelInput(TrainerTest):
             (of("SmolLM3ForCausalLM", "smollm3", layer_types=["sliding_attention"] * 3),
              "layer_types: has \"sliding_attention\", which needs use_sliding_window = true"),
             (of("GlmForCausalLM", "glm", head_dim=16, partial_rotary_factor=0.45), "7 elements of a head would rotate"),
+            (of("GPT2LMHeadModel", "gpt2"), "hidden_size: this family names it n_embd"),
             (of("SeedOssForCausalLM", "seed_oss"), "residual_dropout: is 0.1 by default, and dropout is not served; set it to 0"),
             (of("CohereForCausalLM", "cohere", use_qk_norm=True), "use_qk_norm = true: is not served; must be false"),
             (of("StableLmForCausalLM", "stablelm", qk_layernorm=True), "qk_layernorm = true: is not served; must be false"),

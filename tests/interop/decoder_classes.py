@@ -42,6 +42,8 @@ def tiny_config(model_type, **other):
         given.update(text_config={**SIZES, **QUIET, "sliding_window": 8}, vision_config=VISION_SIZES)
     if model_type == "qwen2_5_vl":
         given["text_config"].update(head_dim=8, rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 2, 1]})
+    if model_type == "gpt2":
+        given.update(n_embd=32, n_inner=48, n_layer=4, n_head=4, n_positions=128, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
     if model_type == "helium":
         given["head_dim"] = 8
     if model_type in ("qwen2_moe", "qwen3_next", "qwen3_5_moe_text"):

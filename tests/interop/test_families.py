@@ -150,6 +150,36 @@ class Families(TrainerTest):
                 self.load(output)
         self.assertEqual(losses[1:], losses[:1] * 2)
 
+    def test_files_of_gpt2(self):
+        """Releases have names without a prefix, and causal masks. Matrices lie turned, so that transformers' file is ours to the bit."""
+        flags = ["--dataset_name", ROWS, "--max_steps", "2", "--logging_steps", "1", "--bf16", "false", "--profile", "zero3", "--cp_size", "2"]
+        with tempfile.TemporaryDirectory() as folder:
+            model = self.init(folder, **{**CONFIGS["gpt2"], "vocab_size": 512, "n_positions": 48})
+            add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), model)
+            file, losses = os.path.join(model, "model.safetensors"), []
+            weights = load_file(file)
+            self.assertAlmostEqual(weights["transformer.h.1.attn.c_attn.weight"].std().item(), 0.02, delta=0.002)
+            for matrix in ("attn.c_proj", "mlp.c_proj"):
+                self.assertAlmostEqual(weights[f"transformer.h.1.{matrix}.weight"].std().item(), 0.02 / 6 ** 0.5, delta=0.001)
+            masks = {f"h.{block}.attn.bias": torch.ones(1, 1, 48, 48).tril() for block in range(3)}
+            masks |= {f"h.{block}.attn.masked_bias": torch.tensor(-1e4) for block in range(3)}
+            for number, stored in enumerate((weights, masks | {name.removeprefix("transformer."): t for name, t in weights.items()})):
+                save_file(stored, file, metadata={"format": "pt"})
+                output = os.path.join(folder, f"out-{number}")
+                self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--max_length", "48", *flags, ranks=2), 0)
+                losses.append([step["loss"] for step in read_steps(output) if "step" in step])
+            self.assertEqual(*losses)
+            again = os.path.join(folder, "again")
+            self.load(output).save_pretrained(again)
+            ours, theirs = (load_file(os.path.join(path, "model.safetensors")) for path in (output, again))
+            self.assertEqual(set(ours), set(theirs))
+            self.assertTrue(all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items()))
+            for more, words in ((["--max_length", "64"], "n_positions = 48, each of them a learned row; set max_length = 48 or less"),
+                                (["--max_length", "48", "--use_peft", "--use_dora"], "use_dora: GPT2LMHeadModel stores the transposes"),
+                                (["--max_length", "48", "--use_peft", "--load_in_4bit"], "load_in_4bit: GPT2LMHeadModel stores the transposes")):
+                result = run("train", "--model_name_or_path", model, "--output_dir", os.path.join(folder, "none"), *flags, *more, ranks=2)
+                self.expect_one_message(result, 78, words)
+
     def test_a_random_model_of_every_family(self):
         for name, golden in goldens("families"):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:

@@ -47,6 +47,7 @@ struct LoraConfig {
     std::vector<std::string> layers_pattern{};
     config::TrainedTokens trained_tokens{};  // trainable_token_indices
     std::string task_type = "CAUSAL_LM";
+    bool fan_in_fan_out = false;  // as the model's matrices lie: PEFT sets it by itself
 };
 
 inline constexpr const char* adapter_config_name = "adapter_config.json";

@@ -230,6 +230,10 @@ struct LayerSpec {
     double factor = 1;  // beside that of all layers of the block
 };
 
+// How a matrix of a linear layer lies in its files, and so everywhere: a row for each output, or
+// turned, a row for each input.
+enum class MatrixForm : uint8_t { of_outputs, turned };
+
 // Mixers and a feed-forward behind them; there may be one of the two kinds alone.
 struct BlockSpec {
     int64_t width = 0;  // hidden_size
@@ -243,6 +247,7 @@ struct BlockSpec {
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
     bool has_biases_apart = false;
     double residual_multiplier = 1;  // the factor of all layers
+    MatrixForm matrices = MatrixForm::of_outputs;
 
     // Most blocks have one mixer.
     LayerSpec<MixerSpec>& mixer() { return mixers.front(); }

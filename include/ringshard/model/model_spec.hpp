@@ -23,6 +23,8 @@ struct ParameterNames {
     std::string blocks = "model.layers";
     std::string final_norm = "model.norm";
     std::string head = "lm_head";
+    // Of a learned row for each of max_positions, which is added to that of the token; empty: none.
+    std::string positions{};
 };
 
 // A stored scalar: a tensor without dimensions.
@@ -81,6 +83,8 @@ struct ModelSpec {
     double router_aux_loss_coef = 0;
     bool has_router_aux_loss = false;  // transformers computes that loss for the architecture
     double initializer_range = 0.02;
+    // Initial values of the last matrices of layers are drawn from this part of the range.
+    double initial_part_of_outputs = 1;
     int64_t max_positions = 0;
     std::string config_json;  // of this model: the file's content, corrected where it differs
     // The model is the text model of a wrapped one, whose other tensors pass through unchanged.

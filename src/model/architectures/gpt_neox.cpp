@@ -2,18 +2,6 @@
 
 namespace ringshard::model::architectures {
 
-// Every head has keys of its own, and all heads are as wide as the model.
-static void check_heads(ConfigReader& config, const ModelSpec& spec) {
-    const auto& [query_heads, key_heads, head_dim] = spec.heads();
-    if (key_heads != query_heads)
-        config.complain(format_text(
-            "num_key_value_heads = {}: GPT-NeoX has as many as num_attention_heads = {}", key_heads,
-            query_heads));
-    if (query_heads * head_dim != spec.width)
-        config.complain(format_text(
-            "head_dim = {}: GPT-NeoX has heads of hidden_size / num_attention_heads", head_dim));
-}
-
 // Queries, keys and values are one tensor, head by head; attention and MLP, without a gate, read
 // the same input, each through a LayerNorm of its own.
 static ModelSpec read_gpt_neox(ConfigReader& config) {
@@ -26,7 +14,7 @@ static ModelSpec read_gpt_neox(ConfigReader& config) {
                                            .may_be_partial = true,
                                            .rotates_pairs = true,
                                            .rotated_part = 0.25}});
-    check_heads(config, spec);
+    check_plain_heads(config, spec, "GPT-NeoX");
     spec.names = {.embedding = "gpt_neox.embed_in",
                   .blocks = "gpt_neox.layers",
                   .final_norm = "gpt_neox.final_layer_norm",

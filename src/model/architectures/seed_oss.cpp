@@ -9,10 +9,7 @@ static ModelSpec read_seed_oss(ConfigReader& config) {
     read_biases(config, spec, {.attention = true, .has_out = false});
     const bool has_out_bias = config.boolean("attention_out_bias", false);
     for (BlockSpec& block : spec.blocks) block.attention().has_out_bias = has_out_bias;
-    for (const char* name : {"attention_dropout", "residual_dropout"})
-        if (!config.has(name))
-            config.complain(
-                format_text("{}: is 0.1 by default, and dropout is not served; set it to 0", name));
+    refuse_usual_dropout(config, {"attention_dropout", "residual_dropout"});
     return spec;
 }
 

@@ -32,7 +32,8 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
                         .has_bias = attention.has_bias,
                         .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
-                        .joint = block.joint};
+                        .joint = block.joint,
+                        .matrix = block.matrices};
     if (attention.is_fused) spec.layers = {{attention.qkv, attention.qkv_width()}};
     if (gates == HeadGates::sigmoid)
         spec.layers.push_back({attention.module + ".gate_proj", elements});
@@ -89,7 +90,8 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
                   .in = spec.out_width(),
                   .has_bias = spec.has_out_bias,
                   .adapters = block.adapters,
-                  .joint = block.joint}),
+                  .joint = block.joint,
+                  .matrix = block.matrices}),
       head_norms_(head_norms_of(unit, saved, block, spec)),
       is_fused_by_heads_(spec.is_fused_by_heads),
       norms_rotated_heads_(spec.norms_rotated_heads),

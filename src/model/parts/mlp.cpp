@@ -12,7 +12,8 @@ ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
                         .has_bias = mlp.has_bias,
                         .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
-                        .joint = block.joint};
+                        .joint = block.joint,
+                        .matrix = block.matrices};
     if (mlp.is_gated) spec.layers = {{mlp.gate, mlp.intermediate}, {mlp.up, mlp.intermediate}};
     if (mlp.is_fused) spec.layers = {{mlp.gate_up, 2 * mlp.intermediate}};
     return spec;
@@ -36,7 +37,8 @@ Mlp::Mlp(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block, co
                    .in = spec.intermediate,
                    .has_bias = spec.has_bias,
                    .adapters = block.adapters,
-                   .joint = block.joint}),
+                   .joint = block.joint,
+                   .matrix = block.matrices}),
       gate_up_(slots.add(config::ActivationPolicy::all)),
       product_(product) {
     if (!spec.has_xielu) return;

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "weight_product.hpp"
@@ -23,8 +24,11 @@ shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     group.placement.codec = spec.form;
     group.is_overwritten = true;
     group.is_never_quantised = spec.is_never_quantised;
-    for (const ProjectionSpec::Layer& layer : spec.layers)
-        group.tensors.push_back({format_text("{}.weight", layer.name), {layer.out, spec.in}});
+    for (const ProjectionSpec::Layer& layer : spec.layers) {
+        std::vector<int64_t> shape{layer.out, spec.in};
+        if (spec.matrix == MatrixForm::turned) std::swap(shape[0], shape[1]);
+        group.tensors.push_back({format_text("{}.weight", layer.name), std::move(shape)});
+    }
     return group;
 }
 
@@ -39,8 +43,10 @@ shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers
 
 Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
     : shape_{width_of(spec.layers), spec.in},
+      is_turned_(spec.matrix == MatrixForm::turned),
       weight_(unit.add(weights_of(spec))),
       is_joint_(!spec.joint.empty()) {
+    RINGSHARD_CHECK(!is_turned_ || spec.layers.size() == 1, "turned matrices do not join");
     if (spec.has_bias) add_biases(unit, spec);
     for (size_t number = 0; number < spec.joint.size(); ++number) {
         const JointAdapter& adapter = spec.joint[number];
@@ -143,13 +149,14 @@ at::Tensor Projection::add_chunk(const ProjectionContext& context,
                                  const at::Tensor& rows, const at::Tensor& into) const {
     // The adapters' sum is small beside the rows: it is rounded before it is added.
     if (!low_ranks_.empty()) return ops::add_into(forward_chunk(context, weights, x), rows, into);
-    return weight_product_add(context, x, weights[weight_], bias_of(weights), rows, into);
+    return weight_product_add(context, x, matrix_of(context, weights), bias_of(weights), rows,
+                              into);
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
                                      const shard::UnitTensors& weights, const at::Tensor& x) const {
     const at::Tensor bias = bias_of(weights);
-    const at::Tensor base = weights[weight_];
+    const at::Tensor base = matrix_of(context, weights);
     const LowRank* const adapter = only_adapter();
     const at::Tensor y = weight_product(context, x, base, bias);
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, bias, y);
@@ -170,7 +177,7 @@ at::Tensor Projection::base_gradient(const ProjectionContext& context,
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         if (low_rank.has_magnitudes())
             rows(scaled).copy_(
-                low_rank.base_gradient({of_one, weights, weights[weight_]}, rows(dy)));
+                low_rank.base_gradient({of_one, weights, matrix_of(context, weights)}, rows(dy)));
     });
     return scaled;
 }
@@ -180,7 +187,7 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
                                       const shard::UnitTensors& gradients, const at::Tensor& dy,
                                       const at::Tensor& x, BiasGradient of_bias) const {
     add_base_gradients(context, gradients, dy, x, of_bias);
-    const at::Tensor base = weights[weight_];
+    const at::Tensor base = matrix_of(context, weights);
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, base};
         const LowRank::Gradient gradient = adapter->begin_backward(operands, dy);
@@ -200,7 +207,7 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
 at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
                                                const shard::UnitTensors& weights,
                                                const at::Tensor& dy) const {
-    const at::Tensor base = weights[weight_];
+    const at::Tensor base = matrix_of(context, weights);
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, base};
         return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
@@ -220,12 +227,13 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
                                         const at::Tensor& x, BiasGradient of_bias) const {
     add_base_gradients(context, gradients, dy, x, of_bias);
     if (const LowRank* const adapter = only_adapter()) {
-        const LowRank::Operands operands{context, weights, weights[weight_]};
+        const LowRank::Operands operands{context, weights, matrix_of(context, weights)};
         adapter->add_gradients(operands, gradients, adapter->begin_backward(operands, dy), x);
     }
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{
-            of_one, weights, low_rank.has_magnitudes() ? weights[weight_] : at::Tensor()};
+            of_one, weights,
+            low_rank.has_magnitudes() ? matrix_of(context, weights) : at::Tensor()};
         low_rank.add_gradients(operands, gradients, low_rank.begin_backward(operands, rows(dy)),
                                rows(x));
     });
@@ -235,7 +243,8 @@ void Projection::add_base_gradients(const ProjectionContext& context,
                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
                                     const at::Tensor& x, BiasGradient of_bias) const {
     const auto [d_weight, begins] = gradients.sum(weight_);
-    ops::add_weight_gradient(context.gemms, d_weight, dy, x, begins);
+    ops::add_weight_gradient(context.gemms, d_weight, is_turned_ ? x : dy, is_turned_ ? dy : x,
+                             begins);
     if (of_bias == BiasGradient::is_missing) add_bias_gradients(gradients, dy);
     for_each_range(context, [&](size_t number, const auto&, auto rows) {
         own_biases_[number].add_gradients(gradients, rows(dy));
@@ -253,6 +262,13 @@ void Projection::add_products(const std::string& name, bool is_made_again,
                         {},
                         nullptr,
                         most_of_adapters(&LowRank::more_operations_backward)});
+}
+
+at::Tensor Projection::matrix_of(const ProjectionContext& context,
+                                 const shard::UnitTensors& weights) const {
+    if (!is_turned_) return weights[weight_];
+    const at::Tensor matrix = weights[weight_].t();
+    return context.fp8 ? matrix.contiguous() : matrix;  // FP8 has a scale for each row
 }
 
 void Projection::add_biases(shard::UnitLayout& unit, const ProjectionSpec& spec) {

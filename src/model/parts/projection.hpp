@@ -100,6 +100,8 @@ private:
     void add_gradients_of_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
                                 const at::Tensor& x, BiasGradient of_bias) const;
+    // The weight [out, in], which may be a view of a turned one.
+    at::Tensor matrix_of(const ProjectionContext& context, const shard::UnitTensors& weights) const;
     void add_biases(shard::UnitLayout& unit, const ProjectionSpec& spec);
     at::Tensor bias_of(const shard::UnitTensors& weights) const;
     void add_bias_gradients(const shard::UnitTensors& gradients, const at::Tensor& dy) const;
@@ -134,6 +136,7 @@ private:
     }
 
     WeightShape shape_;
+    bool is_turned_;
     shard::ParameterId weight_;
     struct Bias {
         shard::ParameterId parameter;

@@ -33,6 +33,7 @@ struct ProjectionSpec {
     std::vector<JointAdapter> joint{};              // that train together, in place of adapters
     shard::Codec form = shard::Codec::compute;      // of the weights
     bool is_never_quantised = false;
+    MatrixForm matrix = MatrixForm::of_outputs;  // turned: of one layer
 };
 
 // The tokens of each of the adapters that train together, which follow one another: those of

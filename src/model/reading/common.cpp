@@ -22,43 +22,54 @@ struct Sizes {
     attention::HeadCounts heads{};
 };
 
+// transformers may read a size under its usual name too.
+void refuse_usual_names(ConfigReader& config, const SizeNames& names) {
+    constexpr SizeNames usual;
+    for (const auto name :
+         {&SizeNames::width, &SizeNames::blocks, &SizeNames::heads, &SizeNames::positions})
+        if (std::string_view(names.*name) != usual.*name && config.has(usual.*name))
+            config.complain(format_text("{}: this family names it {}; rename it, or remove it",
+                                        usual.*name, names.*name));
+}
+
 Sizes read_sizes(ConfigReader& config, const Defaults& defaults, ModelSpec& spec) {
+    refuse_usual_names(config, defaults.names);
     Sizes sizes;
     spec.vocabulary = config.whole_number("vocab_size", most_tokens);
     spec.stored_vocabulary = spec.vocabulary;
-    spec.width = config.whole_number("hidden_size", widest);
-    sizes.intermediate = config.whole_number(defaults.intermediate_name, widest);
-    sizes.num_blocks = defaults.num_blocks > 0
-                           ? defaults.num_blocks
-                           : config.whole_number("num_hidden_layers", most_blocks);
+    const SizeNames& names = defaults.names;
+    spec.width = config.whole_number(names.width, widest);
+    sizes.intermediate = defaults.width_multiple > 0 && !config.has(defaults.intermediate_name)
+                             ? defaults.width_multiple * spec.width
+                             : config.whole_number(defaults.intermediate_name, widest);
+    sizes.num_blocks = defaults.num_blocks > 0 ? defaults.num_blocks
+                                               : config.whole_number(names.blocks, most_blocks);
     attention::HeadCounts& heads = sizes.heads;
-    heads.query_heads = config.whole_number("num_attention_heads", widest);
+    heads.query_heads = config.whole_number(names.heads, widest);
     const bool leaves_out = !config.content().contains("num_key_value_heads");
     heads.key_heads = config.whole_number_or(
         "num_key_value_heads", widest,
         leaves_out && defaults.key_heads > 0 ? defaults.key_heads : heads.query_heads);
     if (spec.width < heads.query_heads)
-        config.complain(format_text("hidden_size = {}: is below num_attention_heads = {}",
-                                    spec.width, heads.query_heads));
+        config.complain(format_text("{} = {}: is below {} = {}", names.width, spec.width,
+                                    names.heads, heads.query_heads));
     heads.head_dim = config.whole_number_or(
         "head_dim", widest,
         defaults.head_dim > 0 ? defaults.head_dim : spec.width / heads.query_heads);
     if (heads.query_heads % heads.key_heads != 0)
-        config.complain(
-            format_text("num_attention_heads = {}: must be a multiple of num_key_value_heads = {}",
-                        heads.query_heads, heads.key_heads));
+        config.complain(format_text("{} = {}: must be a multiple of num_key_value_heads = {}",
+                                    names.heads, heads.query_heads, heads.key_heads));
     if (heads.head_dim > widest / heads.query_heads)
-        config.complain(
-            format_text("num_attention_heads = {} of head_dim = {}: are wider than any model",
-                        heads.query_heads, heads.head_dim));
+        config.complain(format_text("{} = {} of head_dim = {}: are wider than any model",
+                                    names.heads, heads.query_heads, heads.head_dim));
     if (heads.head_dim % 2 != 0)
         config.complain(format_text("head_dim = {}: must be even", heads.head_dim));
     return sizes;
 }
 
 void refuse_dropout(ConfigReader& config) {
-    for (const char* name : {"attention_dropout", "resid_pdrop", "embd_pdrop", "residual_dropout",
-                             "embedding_dropout", "hidden_dropout"})
+    for (const char* name : {"attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop",
+                             "residual_dropout", "embedding_dropout", "hidden_dropout"})
         if (config.has(name) && config.part(name) != 0.0)
             config.complain(format_text("{} = {}: dropout is not served; set it to 0", name,
                                         shown(config.part(name).dump())));
@@ -133,7 +144,8 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     if (defaults.norm_name != nullptr)
         spec.norm.epsilon = config.number_above_0(defaults.norm_name, defaults.norm.epsilon);
     spec.initializer_range = config.number_above_0("initializer_range", defaults.initializer_range);
-    spec.max_positions = config.whole_number_or("max_position_embeddings", positions_limit, 32768);
+    spec.max_positions =
+        config.whole_number_or(defaults.names.positions, positions_limit, defaults.max_positions);
     const MlpSpec mlp{.intermediate = sizes.intermediate,
                       .activation = read_activation(config, defaults)};
     spec.blocks.assign(static_cast<size_t>(sizes.num_blocks),
@@ -174,6 +186,23 @@ void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
     for (BlockSpec& block : spec.blocks)
         block.attention().has_bias = block.attention().has_out_bias = block.mlp().has_bias =
             has_bias;
+}
+
+void check_plain_heads(ConfigReader& config, const ModelSpec& spec, const char* family) {
+    const auto& [query_heads, key_heads, head_dim] = spec.heads();
+    if (key_heads != query_heads)
+        config.complain(format_text("num_key_value_heads = {}: {} has as many as query heads, {}",
+                                    key_heads, family, query_heads));
+    if (query_heads * head_dim != spec.width)
+        config.complain(format_text("head_dim = {}: {} has {} heads, as wide as the model, {}",
+                                    head_dim, family, query_heads, spec.width));
+}
+
+void refuse_usual_dropout(ConfigReader& config, std::initializer_list<const char*> names) {
+    for (const char* const name : names)
+        if (!config.has(name))
+            config.complain(
+                format_text("{}: is 0.1 by default, and dropout is not served; set it to 0", name));
 }
 
 void refuse_flag(ConfigReader& config, const char* name) {

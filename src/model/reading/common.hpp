@@ -13,6 +13,14 @@ namespace ringshard::model {
 constexpr int64_t widest = int64_t{1} << 22;
 constexpr int64_t most_blocks = 4096;
 
+// The names of sizes.
+struct SizeNames {
+    const char* width = "hidden_size";
+    const char* blocks = "num_hidden_layers";
+    const char* heads = "num_attention_heads";
+    const char* positions = "max_position_embeddings";
+};
+
 // Defaults of transformers for fields that config.json leaves out, and the names of fields that
 // families name differently. 0: they follow from other fields.
 struct Defaults {
@@ -21,7 +29,10 @@ struct Defaults {
     int64_t key_heads = 0;
     NormForm norm{.epsilon = 1e-6};
     const char* norm_name = "rms_norm_eps";  // nullptr: there is no such field
+    SizeNames names{};
     const char* intermediate_name = "intermediate_size";
+    int64_t width_multiple = 0;  // not 0: of intermediate_size by the width, where it is left out
+    int64_t max_positions = 32768;
     std::optional<int64_t> padding_token{};
     bool tied = false;
     const char* activation = "silu";
@@ -105,6 +116,10 @@ void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64
 
 // Gives every projection of the blocks a bias where use_bias says so.
 void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual);
+// Complains where every head has no keys of its own, or the heads are not as wide as the model.
+void check_plain_heads(ConfigReader& config, const ModelSpec& spec, const char* family);
+// Complains where one of these is left out, which transformers takes for 0.1 then.
+void refuse_usual_dropout(ConfigReader& config, std::initializer_list<const char*> names);
 // Complains where a field is true that stands for something that is not served.
 void refuse_flag(ConfigReader& config, const char* name);
 // Returns a cap of scores or logits: 0 where the field is null.

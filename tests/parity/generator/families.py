@@ -18,8 +18,8 @@ from family_configs import CONFIGS
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
-LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3", "minimax_m2",
-                                          "nemotron_h", "qwen3_vl_moe")}  # small files
+LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "gpt2", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3",
+                                          "minimax_m2", "nemotron_h", "qwen3_vl_moe")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
@@ -39,7 +39,7 @@ def numbers(name, count):
 
 def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
-    if "norm" in name and name.endswith("weight"):
+    if ("norm" in name or ".ln_" in name) and name.endswith("weight"):
         module = name[:-7].replace(".post_mlp", ".mlp.post_mlp") if model.config.model_type == "axk1" else name[:-7]
         module = module.replace("backbone.", "model.")
         adds_one = type(model.get_submodule(module)).__name__ in (
@@ -62,7 +62,9 @@ def distribution(name, shape, model):
         return 0.5, 1.0
     if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight")):
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
-    gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value")) else 1.2
+    gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")) else 1.2
+    if model.config.model_type == "gpt2":  # matrices [in, out], and tables
+        return 0.0, gain / math.sqrt(shape[0]) if ".h." in name else 0.23
     return 0.0, gain / math.sqrt(shape[1 if model.config.model_type in ("gpt_oss", "qwen3_vl_moe") else -1])
 
 

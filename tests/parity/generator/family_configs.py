@@ -228,6 +228,8 @@ CONFIGS = {
     # An odd number only by the part that rope_parameters replaces.
     "qwen3_next-part": sizes(model_type="qwen3_next", num_experts=0, full_attention_interval=2,
                              **{**DELTA, "head_dim": 12, "rope_parameters": rope(partial_rotary_factor=0.5)}),
+    "gpt2": {"model_type": "gpt2", "n_embd": 32, "n_inner": 48, "n_layer": 3, "n_head": 4, "n_positions": 128, "attn_pdrop": 0.0,
+             "embd_pdrop": 0.0, "resid_pdrop": 0.0, "scale_attn_by_inverse_layer_idx": True, "bos_token_id": 1, "eos_token_id": 2},
     "olmo": sizes(model_type="olmo", rope_parameters=rope()),
     "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
 }

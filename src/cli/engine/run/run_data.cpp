@@ -16,8 +16,9 @@ std::string beyond_positions(const model::ModelSpec& spec, int64_t longest) {
     if (longest <= spec.max_positions) return {};
     return format_text(
         "the data has a document of {} tokens, and the model's config.json has "
-        "max_position_embeddings = {}",
-        longest, spec.max_positions);
+        "{} = {}",
+        longest, spec.names.positions.empty() ? "max_position_embeddings" : "n_positions",
+        spec.max_positions);
 }
 
 std::optional<Failure> check_against_model(const data::Prepared& prepared,
@@ -41,12 +42,34 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
     const int64_t longest = prepared.rows.totals().longest_document;
     const std::string beyond = beyond_positions(spec, longest);
     if (beyond.empty()) return std::nullopt;
+    if (!spec.names.positions.empty())
+        return Failure{ExitCode::settings,
+                       format_text("{}, each of them a learned row; set max_length = {} or less",
+                                   beyond, spec.max_positions)};
     if (config.data.strict_length)
         return Failure{ExitCode::settings,
                        format_text("strict_length = true: {}; set max_length = {} or less", beyond,
                                    spec.max_positions)};
     warnings.push_back(beyond + "; positions beyond it are new to the model");
     return std::nullopt;
+}
+
+// The prompts of evaluations, whose texts have a learned row for each position.
+comm::Agreed<std::optional<EvalPrompts>> read_prompts(const CommandContext& context,
+                                                      const HubCache& hub,
+                                                      const model::ModelSpec& spec) {
+    auto prompts = read_eval_prompts(context, hub, spec);
+    if (spec.names.positions.empty() || !prompts || !prompts.value()) return prompts;
+    const int64_t more = context.settings.values.evaluation.eval_max_new_tokens;
+    for (const data::Prompt& prompt : prompts.value()->prompts)
+        if (const int64_t length = std::ssize(prompt.tokens); length + more > spec.max_positions)
+            return comm::found_by_all(
+                {ExitCode::settings,
+                 format_text("eval_prompts: a prompt of {} tokens and eval_max_new_tokens = {} are "
+                             "more than the {} positions that the model has learned; give a "
+                             "shorter prompt, or fewer new tokens",
+                             length, more, spec.max_positions)});
+    return prompts;
 }
 
 comm::Agreed<data::Rows> prepare_rows(const CommandContext& context, const HubCache& hub,
@@ -154,7 +177,7 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
         if (!rows) return rows.failure();
         data.evaluation.push_back(std::move(rows).value());
     }
-    auto prompts = read_eval_prompts(context, hub, spec);
+    auto prompts = read_prompts(context, hub, spec);
     if (!prompts) return prompts.failure();
     data.prompts = std::move(prompts).value();
     return data;
@@ -190,7 +213,7 @@ comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubC
         if (!rows) return rows.failure();
         data.evaluation.push_back(std::move(rows).value());
     }
-    auto prompts = read_eval_prompts(context, hub, spec);
+    auto prompts = read_prompts(context, hub, spec);
     if (!prompts) return prompts.failure();
     data.prompts = std::move(prompts).value();
     return data;
