@@ -39,7 +39,7 @@ struct TileBackwardMemory {
     uint16_t* q_columns;  // [group], right panels of the head's columns
     uint16_t* d_out_columns;
     float* dq;   // [group, depth, rows]
-    float* lse;  // [group, rows]
+    float* lse;  // [group, rows], times log2 e
     float* delta;
     uint16_t* k;  // [block_keys, depth]
     uint16_t* v;
@@ -90,7 +90,8 @@ private:
         pack(memory_.d_out, memory_.d_out_columns, task_.d_out);
         for (int64_t r = 0; r < memory_.rows; ++r) {
             const bool is_there = r < forward_.count;
-            memory_.lse[h * memory_.rows + r] = is_there ? task_.lse[h * forward_.count + r] : 0;
+            memory_.lse[h * memory_.rows + r] =
+                is_there ? task_.lse[h * forward_.count + r] * log2_of_e : 0;
             memory_.delta[h * memory_.rows + r] =
                 is_there ? task_.delta[h * forward_.count + r] : 0;
         }
@@ -149,7 +150,8 @@ private:
     RINGSHARD_KERNEL Gradient gradient(int64_t key, int64_t q, Float lse, Float delta) const {
         const int64_t place = key * strip_queries + q;
         const Float score = load<M>(memory_.scores + place);
-        Float weight = exponential<M>(score * (forward_.cap > 0 ? 1.0F : forward_.scale) - lse);
+        const float scale = (forward_.cap > 0 ? 1.0F : forward_.scale) * log2_of_e;
+        Float weight = power_of_2(score * scale - lse);
         Float of_score = weight * forward_.scale * (load<M>(memory_.d_weights + place) - delta);
         if (forward_.cap > 0) {
             const Float part = score / forward_.cap;

@@ -30,7 +30,7 @@ struct TileForwardMemory {
     uint16_t* k;     // [block_keys, depth]
     uint16_t* v;     // left panels of the head's columns
     float* out;      // [group, depth, rows], of the weights so far
-    float* largest;  // [group, rows]
+    float* largest;  // [group, rows], of scores times log2 e
     float* sums;     // [group, rows], of exponentials
     float* scores;   // [block_keys, strip_queries]
     uint16_t* weights;
@@ -131,18 +131,18 @@ private:
     // The weights of 16 queries, and the sums they have so far.
     template <bool hides>
     void weigh(int64_t row, int64_t keys, int64_t q) const {
-        const float scale = task_.cap > 0 ? 1.0F : task_.scale;
+        const float scale = (task_.cap > 0 ? 1.0F : task_.scale) * log2_of_e;
         const Float before = load<M>(memory_.largest + row);
         const Float most = greatest_score<hides>(before, scale, keys, q);
         const Float base = most == minus_infinity ? Float{} : most;
         Float added{};
         for (int64_t key = 0; key < keys; key += 2) {
-            const Float even = exponential<M>(score<hides>(scale, key, q) - base);
-            const Float odd = exponential<M>(score<hides>(scale, key + 1, q) - base);
+            const Float even = power_of_2(score<hides>(scale, key, q) - base);
+            const Float odd = power_of_2(score<hides>(scale, key + 1, q) - base);
             added += even + odd;
             store_pair(memory_.weights + place_of_pair(block_keys, key, q), even, odd);
         }
-        const Float factor = exponential<M>(before - base);
+        const Float factor = power_of_2(before - base);
         put<M>(memory_.sums + row, load<M>(memory_.sums + row) * factor + added);
         put<M>(memory_.largest + row, most);
         if (_mm512_cmpneq_ps_mask(most, before) != 0) scale_out(row, factor);
@@ -162,7 +162,7 @@ private:
         }
         for (int64_t r = 0; r < task_.count; ++r)
             result.lse[h * task_.count + r] =
-                memory_.largest[first + r] + __builtin_logf(memory_.sums[first + r]);
+                memory_.largest[first + r] * log_of_2 + __builtin_logf(memory_.sums[first + r]);
         const int64_t wide = padded_width(task_.width);
         turn_sums<M>(result.out + h * task_.count * wide, task_.count, wide,
                      memory_.out + first * memory_.depth, memory_.rows);

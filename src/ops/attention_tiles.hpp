@@ -13,6 +13,23 @@ namespace {
 // Queries of one head for which scores are made at once.
 constexpr int64_t strip_queries = 64;
 
+// Weights are powers of two: e^x = 2^(x log2 e), whose factor is a part of the scale of scores.
+constexpr float log2_of_e = 1.44269504088896341F;
+constexpr float log_of_2 = 0.693147180559945309F;
+
+// 2^x to two units in the last place.
+RINGSHARD_KERNEL VectorsOf16::Float power_of_2(VectorsOf16::Float x) {
+    using Float = VectorsOf16::Float;
+    const Float r =
+        _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT);  // less the nearest whole number
+    Float y = _mm512_set1_ps(1.3264727197e-3F);
+    y = y * r + 9.6715126397e-3F;
+    y = y * r + 5.5507337433e-2F;
+    y = y * r + 2.4022242085e-1F;
+    y = y * r + 6.9314697760e-1F;
+    return _mm512_scalef_ps(y * r + 1.0F, x - r);
+}
+
 // Rows [count, width] -> [rows, depth], with zeros behind them.
 inline void copy_rows(uint16_t* into, int64_t rows, int64_t depth, const Lines& from) {
     for (int64_t r = 0; r < rows; ++r)
