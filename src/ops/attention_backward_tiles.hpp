@@ -8,6 +8,7 @@ namespace {
 
 struct TileBackwardMemory {
     static constexpr int64_t block_keys = 64;
+    static constexpr int64_t strip_queries = longest_strip;
 
     TileBackwardMemory(void* begin, int64_t group, int64_t count, int64_t width)
         : depth(rounded_up(width, tile_panel)), rows(rounded_up(count, strip_queries)) {
@@ -58,6 +59,7 @@ struct TileBackwardMemory {
 template <class M>
 class TileBackward {
     static constexpr int64_t block_keys = TileBackwardMemory::block_keys;
+    static constexpr int64_t strip_queries = TileBackwardMemory::strip_queries;
     using Float = typename M::Float;
 
 public:

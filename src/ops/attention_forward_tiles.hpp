@@ -3,12 +3,13 @@
 #include "attention_tiles.hpp"
 
 // Attention over blocks of keys by tiles of AMX. A softmax over the blocks so far is corrected when
-// a greater score comes.
+// a score comes that is greater by far.
 namespace ringshard::ops {
 namespace {
 
 struct TileForwardMemory {
     static constexpr int64_t block_keys = 128;
+    static constexpr int64_t strip_queries = 32;  // whose scores leave the first cache room
 
     TileForwardMemory(void* begin, int64_t group, int64_t count, int64_t width)
         : depth(rounded_up(width, tile_panel)), rows(rounded_up(count, strip_queries)) {
@@ -17,7 +18,7 @@ struct TileForwardMemory {
         k = memory.take<uint16_t>(block_keys * depth);
         v = memory.take<uint16_t>(block_keys * depth);
         out = memory.take<float>(group * rows * depth);
-        largest = memory.take<float>(group * rows);
+        bases = memory.take<float>(group * rows);
         sums = memory.take<float>(group * rows);
         scores = memory.take<float>(block_keys * strip_queries);
         weights = memory.take<uint16_t>(block_keys * strip_queries);
@@ -26,13 +27,13 @@ struct TileForwardMemory {
     }
     int64_t depth;
     int64_t rows;
-    uint16_t* q;     // [group], right panels of queries
-    uint16_t* k;     // [block_keys, depth]
-    uint16_t* v;     // left panels of the head's columns
-    float* out;      // [group, depth, rows], of the weights so far
-    float* largest;  // [group, rows], of scores times log2 e
-    float* sums;     // [group, rows], of exponentials
-    float* scores;   // [block_keys, strip_queries]
+    uint16_t* q;    // [group], right panels of queries
+    uint16_t* k;    // [block_keys, depth]
+    uint16_t* v;    // left panels of the head's columns
+    float* out;     // [group, depth, rows], of the weights so far
+    float* bases;   // [group, rows], which scores times log2 e have less in exponents
+    float* sums;    // [group, rows], of exponentials
+    float* scores;  // [block_keys, strip_queries]
     uint16_t* weights;
     uint64_t* visible;  // queries of a strip for each key
     int64_t bytes;
@@ -41,6 +42,7 @@ struct TileForwardMemory {
 template <class M>
 class TileForward {
     static constexpr int64_t block_keys = TileForwardMemory::block_keys;
+    static constexpr int64_t strip_queries = TileForwardMemory::strip_queries;
     using Float = typename M::Float;
 
 public:
@@ -56,7 +58,7 @@ public:
                  task_.count, task_.width},
                 memory_.rows, memory_.depth);
         for (int64_t i = 0; i < rows; ++i) {
-            memory_.largest[i] = minus_infinity;
+            memory_.bases[i] = minus_infinity;
             memory_.sums[i] = 0;
         }
         for (int64_t i = 0; i < rows * memory_.depth; ++i) memory_.out[i] = 0;
@@ -67,6 +69,9 @@ public:
     }
 
 private:
+    // A base stays while no weight is above 2 to this power: to correct sums takes longer.
+    static constexpr float farthest_exponent = 8;
+
     void do_keys(int64_t key, int64_t keys) const {
         copy_rows(memory_.k, block_keys, memory_.depth,
                   {task_.k.data + key * task_.k.token, task_.k.token, keys, task_.width});
@@ -132,9 +137,10 @@ private:
     template <bool hides>
     void weigh(int64_t row, int64_t keys, int64_t q) const {
         const float scale = (task_.cap > 0 ? 1.0F : task_.scale) * log2_of_e;
-        const Float before = load<M>(memory_.largest + row);
+        const Float before = load<M>(memory_.bases + row);
         const Float most = greatest_score<hides>(before, scale, keys, q);
-        const Float base = most == minus_infinity ? Float{} : most;
+        const Float now = most - before > farthest_exponent ? most : before;
+        const Float base = now == minus_infinity ? Float{} : now;
         Float added{};
         for (int64_t key = 0; key < keys; key += 2) {
             const Float even = power_of_2(score<hides>(scale, key, q) - base);
@@ -144,8 +150,8 @@ private:
         }
         const Float factor = power_of_2(before - base);
         put<M>(memory_.sums + row, load<M>(memory_.sums + row) * factor + added);
-        put<M>(memory_.largest + row, most);
-        if (_mm512_cmpneq_ps_mask(most, before) != 0) scale_out(row, factor);
+        put<M>(memory_.bases + row, now);
+        if (_mm512_cmpneq_ps_mask(now, before) != 0) scale_out(row, factor);
     }
 
     void scale_out(int64_t row, Float factor) const {
@@ -162,7 +168,7 @@ private:
         }
         for (int64_t r = 0; r < task_.count; ++r)
             result.lse[h * task_.count + r] =
-                memory_.largest[first + r] * log_of_2 + __builtin_logf(memory_.sums[first + r]);
+                memory_.bases[first + r] * log_of_2 + __builtin_logf(memory_.sums[first + r]);
         const int64_t wide = padded_width(task_.width);
         turn_sums<M>(result.out + h * task_.count * wide, task_.count, wide,
                      memory_.out + first * memory_.depth, memory_.rows);

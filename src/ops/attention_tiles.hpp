@@ -10,8 +10,8 @@
 namespace ringshard::ops {
 namespace {
 
-// Queries of one head for which scores are made at once.
-constexpr int64_t strip_queries = 64;
+// A strip of queries of one head, for which scores are made at once, has a bit of a word for each.
+constexpr int64_t longest_strip = 64;
 
 // Weights are powers of two: e^x = 2^(x log2 e), whose factor is a part of the scale of scores.
 constexpr float log2_of_e = 1.44269504088896341F;
@@ -67,7 +67,7 @@ RINGSHARD_KERNEL SeeingQueries queries_that_see(const AttentionTask<T>& task, in
 // Those of a strip of queries, a bit each.
 RINGSHARD_KERNEL uint64_t strip_that_sees(const SeeingQueries& seeing, int64_t first_query) {
     const auto bits_below = [](int64_t end) {
-        return end >= strip_queries ? ~uint64_t{0} : (uint64_t{1} << greatest(0, end)) - 1;
+        return end >= longest_strip ? ~uint64_t{0} : (uint64_t{1} << greatest(0, end)) - 1;
     };
     return bits_below(seeing.end - first_query) & ~bits_below(seeing.begin - first_query);
 }
@@ -106,13 +106,13 @@ RINGSHARD_KERNEL void store_pair(uint16_t* place, VectorsOf16::Float even, Vecto
                        take_turns(rounded, _mm512_shuffle_i64x2(rounded, rounded, 0xee)).first);
 }
 
-// products [keys, strip_queries] = keys [keys, depth] times queries, which are packed in panels.
+// products [keys, queries] = keys [keys, depth] times queries, which are packed in panels.
 inline void multiply_keys(float* products, const uint16_t* keys, const uint16_t* queries,
                           int64_t depth, int64_t num_keys, int64_t num_queries) {
     for (int64_t n = 0; n < num_keys; n += tile_panel)
         for (int64_t q = 0; q < num_queries; q += tile_panel)
             multiply_tiles(left_rows(keys + n * depth, depth), queries + q * depth,
-                           depth / tile_terms, {products + n * strip_queries + q, strip_queries},
+                           depth / tile_terms, {products + n * num_queries + q, num_queries},
                            false);
 }
 
