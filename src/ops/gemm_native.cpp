@@ -1,4 +1,5 @@
-#include <cstdlib>
+#include <ATen/ops/empty.h>
+
 #include <limits>
 
 #include "gemm_backends.hpp"
@@ -59,10 +60,6 @@ RowRange tiles_of_part(int64_t number, int64_t parts, int64_t size, int64_t tile
     return {std::min(size, tiles.begin * tile), std::min(size, tiles.end * tile)};
 }
 
-struct FreeMemory {
-    void operator()(void* memory) const { std::free(memory); }
-};
-
 // The program's own kernels.
 class NativeGemm final : public GemmBackend {
 public:
@@ -93,6 +90,12 @@ public:
     }
 
     int64_t workspace_bytes(const GemmKind&, const GemmSizes&) const override { return 0; }
+
+    void keep_memory() {
+        while (std::ssize(memory_) < at::get_num_threads())
+            memory_.push_back(at::empty({kernels_.gemm.memory_bytes}, at::kByte));
+    }
+    void free_memory() { memory_.clear(); }
 
 private:
     template <class T>
@@ -128,9 +131,7 @@ private:
     template <class T>
     void run(void (*kernel)(const GemmTask<T>&, void*), const GemmTask<T>& task) {
         const int64_t threads = at::get_num_threads();
-        while (std::ssize(memory_) < threads)
-            memory_.emplace_back(
-                std::aligned_alloc(64, static_cast<size_t>(kernels_.gemm.memory_bytes)));
+        keep_memory();
         const Grid grid = grid_of(threads, task.rows, task.columns);
         at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
             for (int64_t part = first; part < last; ++part) {
@@ -138,20 +139,28 @@ private:
                                                     kernels_.gemm.tile_rows);
                 const RowRange columns = tiles_of_part(part % grid.columns, grid.columns,
                                                        task.columns, kernels_.gemm.tile_columns);
-                kernel(part_of(task, rows, columns), memory_[static_cast<size_t>(part)].get());
+                kernel(part_of(task, rows, columns),
+                       memory_[static_cast<size_t>(part)].mutable_data_ptr());
             }
         });
     }
 
     const Kernels& kernels_;
-    // One for each thread, kept from product to product.
-    std::vector<std::unique_ptr<void, FreeMemory>> memory_;
+    // One for each thread. Tensors begin at addresses that 64 divides, and are accounted for.
+    std::vector<at::Tensor> memory_;
 };
 
 }  // namespace
 
 std::unique_ptr<GemmBackend> make_native_gemm(const Kernels& kernels) {
     return std::make_unique<NativeGemm>(kernels);
+}
+
+void keep_product_memory(GemmBackend& backend) {
+    if (auto* const native = dynamic_cast<NativeGemm*>(&backend)) native->keep_memory();
+}
+void free_product_memory(GemmBackend& backend) {
+    if (auto* const native = dynamic_cast<NativeGemm*>(&backend)) native->free_memory();
 }
 
 }  // namespace ringshard::ops

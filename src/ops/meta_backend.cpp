@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends.hpp"
+#include "gemm_backends.hpp"
 #include "groups.hpp"
 
 namespace ringshard::ops::meta {
@@ -15,18 +16,27 @@ at::Tensor fp32(at::IntArrayRef sizes, const at::Tensor& like) {
     return at::empty(sizes, like.options().dtype(at::kFloat));
 }
 
-// Returns a tensor of the size that a library's product takes as workspace; an empty one for plans
-// of a GPU, which have no libraries of the host.
+// Returns the library of a product, with the memory that it keeps; null for plans of a GPU, which
+// have no libraries of the host.
+const GemmBackend* library_of(const Gemms& gemms, const GemmKind& kind) {
+    if (gemms.backends().empty()) return nullptr;
+    GemmBackend& library = gemms.backend_of(kind);
+    keep_product_memory(library);
+    return &library;
+}
+
+// Returns a tensor of the size that a library's product takes as workspace.
 at::Tensor workspace_of(const Gemms& gemms, const GemmKind& kind, const GemmSizes& sizes,
                         const at::Tensor& like) {
-    const int64_t bytes =
-        gemms.backends().empty() ? 0 : gemms.backend_of(kind).workspace_bytes(kind, sizes);
+    const GemmBackend* const library = library_of(gemms, kind);
+    const int64_t bytes = library == nullptr ? 0 : library->workspace_bytes(kind, sizes);
     return at::empty({bytes}, like.options().dtype(at::kByte));
 }
 
 // A GPU's library adds to a matrix without a tensor of its size.
 bool accumulates(const Gemms& gemms, const GemmKind& kind, at::ScalarType type) {
-    return gemms.backends().empty() || gemms.backend_of(kind).accumulates(type);
+    const GemmBackend* const library = library_of(gemms, kind);
+    return library == nullptr || library->accumulates(type);
 }
 
 // A row of sums for each thread.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "gemm_backends.hpp"
 #include "ringshard/base/timer.hpp"
-#include "ringshard/ops/gemm.hpp"
 
 namespace ringshard::ops {
 
@@ -94,6 +94,7 @@ std::map<GemmKind, GemmBackend*> time_gemms(const Gemms& gemms, std::span<const 
             found = of_corners.emplace(corner, fastest(gemms, kind)).first;
         best[kind] = found->second;
     }
+    for (const auto& backend : gemms.backends()) free_product_memory(*backend);
     return best;
 }
 
