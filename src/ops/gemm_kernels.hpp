@@ -20,7 +20,7 @@ template <class T>
 struct GemmTask {
     int64_t rows;
     int64_t columns;
-    int64_t terms;
+    int64_t terms;  // at least one
     GemmMatrix<T> a;
     GemmMatrix<T> b;
     const T* bias;  // [columns], or null

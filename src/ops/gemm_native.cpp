@@ -71,6 +71,11 @@ public:
 
     void multiply(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                   const at::Tensor& bias) override {
+        if (has_no_terms(a)) {
+            c.zero_();
+            if (bias.defined()) c.add_(bias);
+            return;
+        }
         if (a.scalar_type() == at::kFloat)
             return run(kernels_.gemm.fp32, into_sums<float>(c, a, b, bias, false));
         run(kernels_.gemm.bf16, rounded(c, a, b, bias, false));
@@ -78,7 +83,7 @@ public:
 
     void accumulate(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
         if (a.scalar_type() == at::kFloat) return add_product(c, a, b);
-        run(kernels_.gemm.bf16, rounded(c, a, b, {}, true));
+        if (!has_no_terms(a)) run(kernels_.gemm.bf16, rounded(c, a, b, {}, true));
     }
     bool accumulates(at::ScalarType) const override { return true; }
 
@@ -86,6 +91,7 @@ public:
         run_into_sums(c, a, b, true);
     }
     void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
+        if (has_no_terms(a)) c.zero_();
         run_into_sums(c, a, b, false);
     }
 
@@ -98,6 +104,9 @@ public:
     void free_memory() { memory_.clear(); }
 
 private:
+    // The sums of such a product are zeros: kernels take none.
+    static bool has_no_terms(const at::Tensor& a) { return a.size(1) == 0; }
+
     template <class T>
     static GemmTask<T> into_sums(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                                  const at::Tensor& bias, bool adds) {
@@ -122,6 +131,7 @@ private:
     }
 
     void run_into_sums(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, bool adds) {
+        if (has_no_terms(a)) return;
         if (a.scalar_type() == at::kFloat)
             run(kernels_.gemm.fp32, into_sums<float>(c, a, b, {}, adds));
         else

@@ -92,3 +92,27 @@ BOOST_AUTO_TEST_CASE(native_kernels_keep_what_is_not_finite) {
         BOOST_TEST(at::equal(c[3], at::full({40}, -INFINITY, at::kBFloat16)));
     }
 }
+
+// A product without terms is zero: it leaves the bias, or the sums to which it is added.
+BOOST_AUTO_TEST_CASE(native_products_without_terms) {
+    for (int number = 0; const ops::Kernels* kernels = ops::kernels_here(number); ++number)
+        for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+            BOOST_TEST_INFO_SCOPE(kernels->name << " " << type);
+            const std::unique_ptr<ops::GemmBackend> native = ops::make_native_gemm(*kernels);
+            const at::Tensor a = at::empty({70, 0}, type);
+            const at::Tensor b = at::empty({0, 40}, type);
+            const at::Tensor bias = at::arange(40, type);
+            const at::Tensor c = at::full({70, 40}, 3.0, type);
+            native->accumulate(c, a, b);
+            BOOST_TEST(at::equal(c, at::full_like(c, 3.0)));
+            native->multiply(c, a, b, bias);
+            BOOST_TEST(at::equal(c, bias.expand({70, 40})));
+            native->multiply(c, a, b, {});
+            BOOST_TEST(at::equal(c, at::zeros_like(c)));
+            const at::Tensor sums = at::ones({70, 40});
+            native->add_product(sums, a, b);
+            BOOST_TEST(at::equal(sums, at::ones({70, 40})));
+            native->write_product(sums, a, b);
+            BOOST_TEST(at::equal(sums, at::zeros({70, 40})));
+        }
+}
