@@ -1,3 +1,4 @@
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logsumexp.h>
@@ -155,8 +156,13 @@ private:
         const at::Tensor target = targets.data.tokens.unsqueeze(1);
         const at::Tensor of_data = (gradient.weights * gradient.of_data).unsqueeze(1);
         const at::Tensor softmax = of_softmax.unsqueeze(1);
+        // Not scatter_(), which makes a copy of all logits in fp32 on the host.
+        const at::Tensor first_places =
+            at::arange(logits.size(0), target.options()).unsqueeze(1) * logits.size(1);
         const auto write = [&](const at::Tensor& tokens, const at::Tensor& numbers) {
-            logits.scatter_(1, tokens, (gradient.scale * numbers).to(logits.scalar_type()));
+            logits.view(-1).index_copy_(
+                0, (first_places + tokens).flatten(),
+                (gradient.scale * numbers).to(logits.scalar_type()).flatten());
         };
         write(target, softmax * student.of_target.exp() - of_data);
         write(targets.stored_tokens, softmax * student.of_stored.exp() +
