@@ -22,10 +22,7 @@ TrainingStack::Options options_of(const config::Config& config,
             .delayed_scaling = model::delayed_scaling_options(config.training),
             .transformer = {.policies = config.training.activations_kept(),
                             .residual = model::residual_type(config.training),
-                            // A plan has no stored numbers; its loss takes no other memory or time.
-                            .objective = surroundings.planned_device
-                                             ? nullptr
-                                             : model::objective_of(config.training),
+                            .objective = model::objective_of(config.training),
                             .noise = config.training.neftune_noise_alpha.value_or(0),
                             .context_parallel = model::context_parallel_options(config.parallel),
                             .fp8 = model::fp8_options(config.training),

@@ -42,13 +42,13 @@ class PlanTest(TrainerTest):
         assert made.returncode == 0, made.stderr
         return folder
 
-    def rows(self, length):
+    def rows(self, length, count=32):
         """Every row has just that length."""
-        path = os.path.join(self.folder.name, f"rows-{length}.jsonl")
+        path = os.path.join(self.folder.name, f"rows-{length}-{count}.jsonl")
         if not os.path.exists(path):
-            draw = random.Random(length)
+            draw = random.Random(length + count)
             with open(path, "w") as file:
-                for _ in range(32):
+                for _ in range(count):
                     file.write(json.dumps({"input_ids": [draw.randrange(2048) for _ in range(length)]}) + "\n")
         return path
 
@@ -60,11 +60,11 @@ class PlanTest(TrainerTest):
             flags += ["--offload_optimizer_nvme_path", self.folder.name]
         return flags
 
-    def begun(self, ranks, *case, **environment):
+    def begun(self, ranks, *case, data=None, **environment):
         """Two steps: from the second on, all are alike."""
         output = os.path.join(self.folder.name, f"out-{next(self.number)}")
-        result = run("train", *self.flags(*case), "--dataset_name", self.rows(case[3]), "--output_dir", output, "--max_steps", "2",
-                     "--logging_steps", "1", "--save_strategy", "no", ranks=ranks, timeout=300, **environment)
+        result = run("train", *self.flags(*case), "--dataset_name", data or self.rows(case[3]), "--output_dir", output,
+                     "--max_steps", "2", "--logging_steps", "1", "--save_strategy", "no", ranks=ranks, timeout=300, **environment)
         return output, result
 
     def planned(self, flags, *more):

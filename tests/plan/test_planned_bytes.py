@@ -131,6 +131,21 @@ class PlannedBytes(PlanTest):
         if "mkl" in activations:
             self.assertGreater(activations["mkl"], activations["native"] - kept)
 
+    def test_bytes_of_an_anchor(self):
+        """In a chunk of the head all tokens but those of one row are the anchor's, whose logits it holds twice."""
+        length = 32
+        data, anchor = self.rows(length, 1), self.rows(length, 31)
+        scores = os.path.join(self.folder.name, "scores")
+        self.expect(run("score", "--model_name_or_path", self.model, "--dataset_name", anchor, "--max_length", str(length), "--top_k", "4",
+                        "--output_dir", scores), 0)
+        order = ["--per_device_train_batch_size", "32", "--train_sampling_strategy", "sequential"]
+        for number_type in ("bf16", "fp32"):
+            case = ("single_gpu", 1, 1, length, "all", number_type, [*order, "--anchor", scores])
+            with self.subTest(number_type):
+                self.check_bytes(1, case, *self.begun(1, *case, data=data))
+                alone = ("single_gpu", 1, 1, length, "all", number_type, order)
+                self.assertGreater(self.planned_activations(*case), self.planned_activations(*alone) + (2 << 20))
+
     def test_residual_streams_that_are_refused(self):
         case = ("single_gpu", 1, 1, 512, "all")
         wide = self.flags(*case, "bf16", ["--residual_dtype", "fp32"])

@@ -1,6 +1,7 @@
 #include "anchor.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
@@ -32,12 +33,18 @@ public:
 
     void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
                const at::Tensor& token_stats) const override {
-        RINGSHARD_CHECK(targets.stored_tokens.defined());
         const at::Tensor weights =
             targets.data.weights.defined()
                 ? targets.data.weights
                 : at::ones({logits.size(0)}, logits.options().dtype(at::kFloat));
         token_stats.narrow(1, divergence, 2).zero_();
+        if (!targets.stored_tokens.defined()) {
+            // A plan: a chunk may have a copy of the logits of all its tokens but one.
+            RINGSHARD_CHECK(logits.is_meta());
+            const at::Tensor anchored = at::empty_like(logits);
+            learn_data(logits, {targets.data.tokens, weights}, gradient_scale, token_stats);
+            return;
+        }
         if (!targets.stored_rows.defined()) {
             learn_anchor(logits, targets, weights, gradient_scale, token_stats);
             token_stats.narrow(1, data_loss, 2).zero_();

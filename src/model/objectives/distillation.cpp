@@ -74,6 +74,11 @@ public:
         const at::Tensor softened = options_.temperature == 1 ? logits
                                     : keeps_logits            ? logits / options_.temperature
                                                               : logits.div_(options_.temperature);
+        if (!targets.stored_tokens.defined()) {
+            // A plan; the stored numbers of a token are few beside its logits.
+            RINGSHARD_CHECK(logits.is_meta());
+            return;
+        }
         const Student student = student_of(softened, targets, stats);
         const Divergence divergence =
             divergence_of(student.of_stored, targets.stored_log_probs.to(at::kDouble),
