@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cache_entry.hpp"
+#include "check_scores.hpp"
 #include "inputs.hpp"
 #include "make_tokens.hpp"
 #include "ringshard/base/hash.hpp"
@@ -363,29 +364,6 @@ comm::Agreed<ArrayFile> provide_scores(const ScoreChoice& choice, const PrepareR
     if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
         return *agreed;
     return open_checked(file, group, open);
-}
-
-// Fails if training takes rows of the anchor alone, or none of them.
-std::optional<Failure> check_both_kinds(const Preparation& preparation, const Rows& rows,
-                                        int64_t first_sample) {
-    const uint64_t begin = rows.store().sample(first_sample).begin;
-    const auto has_kind = [&](bool is_anchor) {
-        for (int64_t row = 0; row < rows.size(); ++row)
-            for (const Piece& piece : rows.pieces(row))
-                if (piece.length > 0 && (piece.begin >= begin) == is_anchor) return true;
-        return false;
-    };
-    for (const bool is_anchor : {false, true}) {
-        if (has_kind(is_anchor)) continue;
-        const DatasetName& dataset =
-            (is_anchor ? preparation.sources.back() : preparation.sources.front()).dataset;
-        return Failure{ExitCode::bad_data,
-                       format_text("{} = {}: no row has anything to learn{}; give rows with "
-                                   "labels, or leave the anchor out",
-                                   dataset.setting, shown_name(dataset),
-                                   preparation.rows.max_length ? " within max_length" : "")};
-    }
-    return std::nullopt;
 }
 
 // Gives the rows the scores of their tokens, or those of the anchor if there is one. Collective

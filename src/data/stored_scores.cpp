@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ringshard/base/text.hpp"
-#include "ringshard/data/sample_places.hpp"
 #include "ringshard/data/token_store.hpp"
 #include "score_index.hpp"
 
@@ -249,31 +248,6 @@ Expected<StoredScores> scores_in(const ArrayFile& file) {
                         .first_place = first != nullptr && first->integer() != nullptr
                                            ? static_cast<uint64_t>(*first->integer())
                                            : 0};
-}
-
-std::optional<Failure> check_scored(const ScoreChoice& choice, const Rows& rows,
-                                    const ArrayFile& store_file, int64_t first_sample,
-                                    const ArrayFile& scores) {
-    const auto has_scores = scores.array<uint8_t>("has_scores");
-    const auto samples = store_file.array<Sample>("samples");
-    for (int64_t row = 0; row < rows.size(); ++row)
-        for (const Piece& piece : rows.pieces(row)) {
-            if (piece.length == 0) continue;
-            const auto next = std::ranges::upper_bound(samples, piece.begin, {}, &Sample::begin);
-            const auto sample = next - samples.begin() - 1;
-            if (sample < first_sample) continue;
-            if (has_scores[static_cast<size_t>(sample - first_sample)] != 0) continue;
-            const SamplePlaces places(store_file);
-            const std::vector<std::string> place =
-                places.are_known() ? places.of_tokens(piece.begin, 1) : std::vector<std::string>();
-            return refuse_scores(
-                choice,
-                format_text("has no scores of {}: no row there has its tokens, of which there are "
-                            "{}; {}",
-                            place.empty() ? format_text("sample {}", sample) : place.front(),
-                            rows.store().length(sample), choice.cure));
-        }
-    return std::nullopt;
 }
 
 }  // namespace ringshard::data

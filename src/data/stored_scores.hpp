@@ -16,11 +16,6 @@ std::optional<comm::AgreedFailure> make_scores(const ScoreChoice& choice,
                                                const std::filesystem::path& file, text::Value about,
                                                const comm::Group& group);
 
-// Fails if a row has tokens without scores, of samples from `first_sample` on.
-std::optional<Failure> check_scored(const ScoreChoice& choice, const Rows& rows,
-                                    const ArrayFile& store_file, int64_t first_sample,
-                                    const ArrayFile& scores);
-
 Expected<StoredScores> scores_in(const ArrayFile& file);
 
 }  // namespace ringshard::data
