@@ -51,7 +51,7 @@ def packed(codes, bits, order=range(8)):
 def grouped(rng, out, width, bits, group):
     """Codes by input and output, and scales (F16) and zeros by group and output."""
     codes = [[rng.randrange(1 << bits) for _ in range(out)] for _ in range(width)]
-    scales = [[struct.unpack("<e", struct.pack("<e", rng.uniform(0.002, 0.02)))[0] for _ in range(out)] for _ in range(width // group)]
+    scales = [[struct.unpack("<e", struct.pack("<e", rng.uniform(0.002, 0.02)))[0] for _ in range(out)] for _ in range(0, width, group)]
     zeros = [[rng.randrange(1 << bits) for _ in range(out)] for _ in scales]
     return codes, scales, zeros
 
@@ -64,9 +64,9 @@ def halves(rows):
     return struct.pack(f"<{len(rows) * len(rows[0])}e", *(number for row in rows for number in row))
 
 
-def gptq(name, out, width, rng, bits=4, version=1, act_order=False, has_g_idx=True):
-    codes, scales, zeros = grouped(rng, out, width, bits, 32)
-    groups = [i // 32 for i in range(width)]
+def gptq(name, out, width, rng, bits=4, version=1, act_order=False, has_g_idx=True, group=32):
+    codes, scales, zeros = grouped(rng, out, width, bits, group)
+    groups = [i // group for i in range(width)]
     if act_order:
         rng.shuffle(groups)
     module, less, count = name.removesuffix("weight"), 1 if version == 1 else 0, 32 // bits
@@ -218,6 +218,8 @@ FORMS = {
     "gptq": (gptq, {}, GPTQ), "gptq without g_idx": (gptq, {"has_g_idx": False}, GPTQ),
     "gptq v2, any order": (gptq, {"version": 2, "act_order": True}, GPTQ | {"checkpoint_format": "gptq_v2", "desc_act": True}),
     "gptq in 8 bits": (gptq, {"bits": 8}, GPTQ | {"bits": 8}),
+    # The second group of 96 inputs is cut.
+    "gptq, a cut group": (gptq, {"group": 64, "has_g_idx": False}, GPTQ | {"group_size": 64}),
     "awq": (awq, {}, AWQ),
     "nvfp4": (nvfp4, {}, COMPRESSED),
     "many forms": (in_many_forms, {}, COMPRESSED | {"format": "mixed-precision", "config_groups": {

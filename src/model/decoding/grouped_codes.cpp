@@ -109,7 +109,7 @@ private:
                                                const shard::Range& inputs) const {
         std::vector<int64_t> groups(static_cast<size_t>(inputs.size()));
         if (!codes_.group_of) {
-            const int64_t size = (codes_.in + num_groups() - 1) / num_groups();
+            const int64_t size = codes_.group == 0 ? codes_.in : codes_.group;
             for (int64_t i = 0; i < inputs.size(); ++i)
                 groups[static_cast<size_t>(i)] = (inputs.begin + i) / size;
             return groups;
