@@ -80,6 +80,12 @@ def gptq(name, out, width, rng, bits=4, version=1, act_order=False, has_g_idx=Tr
     return tensors, numbers_of(codes, scales, zeros, groups)
 
 
+def gptq_by_module(name, out, width, rng):
+    """As rules of `dynamic` write it."""
+    bits, group = rng.choice(((4, 32), (8, 32), (8, 16), (4, 16)))
+    return gptq(name, out, width, rng, bits=bits, group=group, has_g_idx=rng.random() < 0.5)
+
+
 def awq(name, out, width, rng):
     codes, scales, zeros = grouped(rng, out, width, 4, 32)
     module, order = name.removesuffix("weight"), [0, 2, 4, 6, 1, 3, 5, 7]
@@ -218,6 +224,7 @@ FORMS = {
     "gptq": (gptq, {}, GPTQ), "gptq without g_idx": (gptq, {"has_g_idx": False}, GPTQ),
     "gptq v2, any order": (gptq, {"version": 2, "act_order": True}, GPTQ | {"checkpoint_format": "gptq_v2", "desc_act": True}),
     "gptq in 8 bits": (gptq, {"bits": 8}, GPTQ | {"bits": 8}),
+    "gptq by module": (gptq_by_module, {}, GPTQ | {"dynamic": {"+:.*proj$": {"bits": 8, "group_size": 16}, "-:lm_head": {}}}),
     # The second group of 96 inputs is cut.
     "gptq, a cut group": (gptq, {"group": 64, "has_g_idx": False}, GPTQ | {"group_size": 64}),
     "awq": (awq, {}, AWQ),
@@ -392,6 +399,13 @@ class StoredCodes(TrainerTest):
             self.expect(self.train(coded, output), 78, says)
         self.change_config(coded, GPTQ | {"group_size": 16})
         self.expect(self.train(coded, output), 65, "scales are of 2 groups of inputs, and group_size in config.json makes 4")
+        by_module = GPTQ | {"dynamic": {".*up_proj": {"bits": 3}}}
+        for change, says in (({"qweight": ("I32", [6, 96], bytes(6 * 96 * 4))}, "dynamic in config.json gives it 3 bits: 4 and 8 are read"),
+                             ({"scales": ("F16", [3, 96], bytes(3 * 96 * 2)), "g_idx": None}, "without g_idx its 3 groups must be of one size")):
+            self.change_config(coded, by_module)
+            changed = codes | {f"model.layers.1.mlp.up_proj.{name}": tensor for name, tensor in change.items()}
+            write_tensors(coded, {name: tensor for name, tensor in changed.items() if tensor})
+            self.expect(self.train(coded, output), 65, "model.layers.1.mlp.up_proj.weight", says)
         self.change_config(coded, GPTQ)
         module = "model.layers.1.mlp.up_proj."
         for change, says in (({module + "g_idx": ("I32", [64], struct.pack("<64i", *[2] * 64))}, "g_idx names the group 2, and there are 2"),

@@ -12,6 +12,8 @@ struct StoredForm {
     int64_t group = 0;     // inputs that share a scale; 0: all
     // Zeros lie in the files less 1.
     bool adds_one_to_zeros = false;
+    // Modules may have bits and a group of their own: shapes say them.
+    bool differs_by_module = false;
     // Whether all weights may train, as the numbers that were read; else adapters alone.
     bool trains_whole = true;
 

@@ -5,7 +5,7 @@
 // neighbouring inputs in a word, the first in the lowest bits; qzeros [groups, out * bits / 32]
 // those of neighbouring outputs; scales [groups, out]; g_idx [in] the group of each input, which
 // with desc_act is any. checkpoint_format gptq (version 1) stores zeros less 1, gptq_v2 as they
-// are.
+// are. Under a rule of `dynamic` a module has other bits and another group.
 namespace ringshard::model {
 
 namespace {
@@ -16,7 +16,17 @@ Expected<Decoded> find_gptq(const StoredModel& stored, const shard::TensorSpec& 
                               {.bits = form.bits,
                                .group = form.group,
                                .words_hold = WordsHold::inputs,
-                               .adds_one_to_zeros = form.adds_one_to_zeros});
+                               .adds_one_to_zeros = form.adds_one_to_zeros,
+                               .is_told_by_shapes = form.differs_by_module});
+}
+
+// Whether `dynamic` gives modules bits or groups of their own. Its rules are named by patterns of
+// modules; those that begin with "-:" name modules that lie as numbers.
+bool has_rules(const nlohmann::json& dynamic) {
+    if (!dynamic.is_object()) return false;
+    for (const auto& [pattern, rule] : dynamic.items())
+        if (!pattern.starts_with("-:") && rule.is_object() && !rule.empty()) return true;
+    return false;
 }
 
 void read_gptq_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& form) {
@@ -29,6 +39,7 @@ void read_gptq_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& f
     if (format != "gptq" && format != "gptq_v2")
         quantised.complain(format_text("checkpoint_format = {}: must be gptq or gptq_v2", format));
     form.adds_one_to_zeros = format == "gptq";
+    form.differs_by_module = has_rules(quantised.part("dynamic"));
 }
 
 }  // namespace

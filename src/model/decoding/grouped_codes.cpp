@@ -152,6 +152,28 @@ private:
     GroupedCodes codes_;
 };
 
+// Takes bits and a group that the shapes say; leaves to check_grouped what has no shape of any.
+std::optional<Failure> take_from_shapes(GroupedCodes& codes, const std::string& weight,
+                                        std::string_view format) {
+    const std::vector<int64_t>& scales = codes.scales.shape;
+    if (codes.codes.shape.size() != 2 || scales.size() != 2 || scales[0] <= 0) return std::nullopt;
+    const int64_t bits = codes.codes.shape[0] * word_bits / codes.in;
+    if (bits != 4 && bits != 8)
+        return refuse_stored(
+            weight, format,
+            format_text("dynamic in config.json gives it {} bits: 4 and 8 are read", bits));
+    codes.bits = bits;
+    const bool has_own_group =
+        codes.group == 0 ? scales[0] != 1 : (codes.in + codes.group - 1) / codes.group != scales[0];
+    if (!has_own_group) return std::nullopt;
+    if (!codes.group_of && codes.in % scales[0] != 0)
+        return refuse_stored(
+            weight, format,
+            format_text("without g_idx its {} groups must be of one size", scales[0]));
+    codes.group = (codes.in + scales[0] - 1) / scales[0];
+    return std::nullopt;
+}
+
 std::optional<Failure> check_grouped(const GroupedCodes& codes, const std::string& weight,
                                      std::string_view format) {
     const int64_t per_word = word_bits / codes.bits;
@@ -207,6 +229,8 @@ Expected<Decoded> find_grouped_codes(const StoredModel& stored, const shard::Ten
         codes.group_of = *group_of;
         found.parts.push_back(module + ".g_idx");
     }
+    if (codes.is_told_by_shapes)
+        if (auto failure = take_from_shapes(codes, weight.name, format)) return *failure;
     if (auto failure = check_grouped(codes, weight.name, format)) return *failure;
     found.tensor =
         StoredTensor{.shape = weight.shape,

@@ -25,6 +25,8 @@ struct GroupedCodes {
     // The places in a word, from the lowest bits on, of neighbouring outputs.
     std::array<int64_t, 8> order{0, 1, 2, 3, 4, 5, 6, 7};
     bool adds_one_to_zeros = false;
+    // The shapes of a module's tensors say its bits, 4 or 8, and its group.
+    bool is_told_by_shapes = false;
 };
 
 // Finds the tensors MODULE.qweight, .qzeros, .scales and .g_idx of a weight MODULE.weight; nothing
