@@ -88,6 +88,30 @@ std::optional<Failure> check_constants(const StoredModel& stored, const ModelSpe
     return std::nullopt;
 }
 
+// Older packages wrote a bias of zeros beside the codes of every matrix (GPTQ), which transformers
+// leaves out where the model has none.
+std::optional<Failure> check_biases_of_codes(const StoredModel& stored, const ModelSpec& spec,
+                                             std::set<std::string>& known) {
+    constexpr std::string_view ending = "bias";
+    if (spec.stored_form.method != "gptq") return std::nullopt;
+    for (const auto& [name, bias] : stored.tensors()) {
+        if (known.contains(name) || !name.ends_with(".bias") || !can_be_weight(bias.type)) continue;
+        const StoredTensor* const matrix =
+            stored.find(name.substr(0, name.size() - ending.size()) + "weight");
+        if (matrix == nullptr || !matrix->decoder) continue;
+        std::vector<float> numbers(static_cast<size_t>(num_elements(bias.shape)));
+        if (auto failure = stored.read(bias, 0, numbers)) return failure;
+        if (std::ranges::any_of(numbers, [](float number) { return number != 0; }))
+            return Failure{
+                ExitCode::bad_data,
+                format_text("{} is in the model's files with numbers other than 0, and config.json "
+                            "has no such weight",
+                            name)};
+        known.insert(name);
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSpec& spec,
@@ -122,6 +146,7 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) wanted.insert(tensor.spec.name);
     if (auto failure = check_constants(stored, spec, wanted)) return failure;
+    if (auto failure = check_biases_of_codes(stored, spec, wanted)) return failure;
     for (const auto& [name, tensor] : stored.tensors())
         if (!wanted.contains(name) && !is_ignored(name, spec))
             return Failure{

@@ -64,7 +64,7 @@ def halves(rows):
     return struct.pack(f"<{len(rows) * len(rows[0])}e", *(number for row in rows for number in row))
 
 
-def gptq(name, out, width, rng, bits=4, version=1, act_order=False, has_g_idx=True, group=32):
+def gptq(name, out, width, rng, bits=4, version=1, act_order=False, has_g_idx=True, group=32, has_bias=False):
     codes, scales, zeros = grouped(rng, out, width, bits, group)
     groups = [i // group for i in range(width)]
     if act_order:
@@ -77,6 +77,8 @@ def gptq(name, out, width, rng, bits=4, version=1, act_order=False, has_g_idx=Tr
                module + "scales": ("F16", [len(scales), out], halves(scales))}
     if has_g_idx:
         tensors[module + "g_idx"] = ("I32", [width], struct.pack(f"<{width}i", *groups))
+    if has_bias:
+        tensors[module + "bias"] = ("F16", [out], bytes(2 * out))
     return tensors, numbers_of(codes, scales, zeros, groups)
 
 
@@ -223,7 +225,8 @@ BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": Fal
 FORMS = {
     "gptq": (gptq, {}, GPTQ), "gptq without g_idx": (gptq, {"has_g_idx": False}, GPTQ),
     "gptq v2, any order": (gptq, {"version": 2, "act_order": True}, GPTQ | {"checkpoint_format": "gptq_v2", "desc_act": True}),
-    "gptq in 8 bits": (gptq, {"bits": 8}, GPTQ | {"bits": 8}),
+    # The model has no biases.
+    "gptq in 8 bits": (gptq, {"bits": 8, "has_bias": True}, GPTQ | {"bits": 8}),
     "gptq by module": (gptq_by_module, {}, GPTQ | {"dynamic": {"+:.*proj$": {"bits": 8, "group_size": 16}, "-:lm_head": {}}}),
     # The second group of 96 inputs is cut.
     "gptq, a cut group": (gptq, {"group": 64, "has_g_idx": False}, GPTQ | {"group_size": 64}),
@@ -410,9 +413,10 @@ class StoredCodes(TrainerTest):
         module = "model.layers.1.mlp.up_proj."
         for change, says in (({module + "g_idx": ("I32", [64], struct.pack("<64i", *[2] * 64))}, "g_idx names the group 2, and there are 2"),
                              ({module + "scales": ("F16", [2, 8], bytes(32))}, "are not those of [96, 64] in 4 bits"),
+                             ({module + "bias": ("F16", [96], bytes(190) + b"\0\x3c")}, "bias is in the model's files with numbers other than 0"),
                              ({module + "qzeros": None}, f"{module}qzeros or {module}scales is not in the model's files")):
             write_tensors(coded, {name: tensor for name, tensor in (codes | change).items() if tensor})
-            self.expect(self.train(coded, output), 65, module + "weight" if "g_idx" not in says else "up_proj", says)
+            self.expect(self.train(coded, output), 65, module + "weight" if "g_idx" not in says and "bias" not in says else "up_proj", says)
 
 
 if __name__ == "__main__":
