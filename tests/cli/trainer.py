@@ -76,3 +76,16 @@ class TrainerTest(unittest.TestCase):
         self.expect(result, exit_code, *words)
         lines = [line for line in result.stderr.splitlines() if line.startswith("trainer: ")]
         self.assertEqual(len(lines), 1, result.stderr)
+
+
+class FolderTest(TrainerTest):
+    """Tests that share a temporary folder."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+
+    @classmethod
+    def path(cls, *names):
+        return os.path.join(cls.folder.name, *names)

@@ -5,11 +5,10 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402, F401
+from trainer import FolderTest, read_metrics, read_steps, run  # noqa: E402, F401
 
 import pyarrow.parquet  # noqa: E402
 import torch  # noqa: E402
@@ -28,20 +27,8 @@ def random_rows(count, seed):
     return rows
 
 
-class ScoredRows(TrainerTest):
+class ScoredRows(FolderTest):
     """A subclass has train(name, *flags, ranks, scores, ...), and KEYS, the numbers of a step that no layout changes."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder.name, name)
 
     @classmethod
     def write(cls, name, rows):

@@ -4,12 +4,11 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run, some_of  # noqa: E402
+from trainer import FolderTest, read_steps, run, some_of  # noqa: E402
 
 MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
 EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 32,
@@ -32,11 +31,11 @@ LAYOUTS = [(None, ["--per_device_train_batch_size", "8"]),
            (4, ["--per_device_train_batch_size", "1", "--cp_size", "4", "--packing", "--profile", "zero1"])]
 
 
-class DocumentLog(TrainerTest):
+class DocumentLog(FolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.data = os.path.join(cls.folder.name, "rows.jsonl")
+        super().setUpClass()
+        cls.data = cls.path("rows.jsonl")
         cls.lines = {}  # words by line
         number = 0
         with open(cls.data, "w") as file:
@@ -51,14 +50,6 @@ class DocumentLog(TrainerTest):
                     cls.lines[line] = " ".join(words)
                     file.write(json.dumps({"text": cls.lines[line]}) + "\n")
         cls.alone = cls.documents_alone("alone")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder.name, name)
 
     @classmethod
     def train(cls, output, *flags, ranks=None, model=MODEL, **variables):

@@ -6,35 +6,26 @@ import resource
 import shutil
 import signal
 import sys
-import tempfile
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
 sys.path.insert(0, os.path.join(FOLDER, "..", "..", "text", "tests"))
 from test_tekken import tekken  # noqa: E402
-from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
+from trainer import FolderTest, TrainerTest, read_metrics, read_steps, run  # noqa: E402
 
 TINY = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
 COMMON = ["--bf16", "false", "--max_length", "48", "--logging_steps", "1", "--learning_rate", "0.002"]
 
 
-class Case(TrainerTest):
+class Case(FolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        super().setUpClass()
         cls.model = cls.path("model")
         shutil.copytree(TINY, cls.model)
         cls.rows = [{"input_ids": [(7 * row + 3 * token) % 480 + 1 for token in range(3 + row * 5 % 17)]} for row in range(48)]
         cls.data = cls.write_rows("rows", cls.rows)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, *names):
-        return os.path.join(cls.folder.name, *names)
 
     @classmethod
     def write_rows(cls, name, rows):

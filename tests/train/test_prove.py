@@ -4,12 +4,11 @@ import json
 import os
 import random
 import sys
-import tempfile
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import ALL_CASES, TrainerTest, run  # noqa: E402
+from trainer import ALL_CASES, FolderTest, run  # noqa: E402
 
 FAMILIES = os.path.join(FOLDER, "..", "parity", "data", "families")
 LORA = ["--use_peft", "--lora_r", "4"]
@@ -63,18 +62,7 @@ def draw_mesh(dice):
     return ranks, flags + dice.choice([["--bf16", "false"], [], ["--mixed_precision", "fp8"]])
 
 
-class Prove(TrainerTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def path(self, *names):
-        return os.path.join(self.folder.name, *names)
-
+class Prove(FolderTest):
     def model(self, family):
         """A folder with config.json alone."""
         os.makedirs(self.path(family), exist_ok=True)

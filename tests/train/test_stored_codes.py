@@ -9,12 +9,11 @@ import random
 import shutil
 import struct
 import sys
-import tempfile
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run, some_of  # noqa: E402
+from trainer import FolderTest, read_steps, run, some_of  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
@@ -268,10 +267,10 @@ def have_equal_numbers(ours, theirs):
         struct.unpack(f"<{len(mine) // 4}f", mine) == struct.unpack(f"<{len(data) // 4}f", data)
 
 
-class StoredCodes(TrainerTest):
+class StoredCodes(FolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        super().setUpClass()
         cls.model = cls.path("model")
         config = cls.path("config.json")
         with open(config, "w") as file:
@@ -280,14 +279,6 @@ class StoredCodes(TrainerTest):
         assert made.returncode == 0, made.stderr
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", file), cls.model)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder.name, name)
 
     def make(self, name, make, more, quantization):
         """Writes the model with its matrices as codes, and the model of the numbers that they stand for."""
