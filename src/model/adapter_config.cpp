@@ -181,12 +181,13 @@ bool are_trained_tokens(const json& value) {
 }
 
 constexpr const char* targets_rule = "must be names, one expression, or null";
-constexpr std::array<FieldRule, 17> field_rules{{
+constexpr std::array<FieldRule, 18> field_rules{{
     {"r", "must be a whole number", is_whole},
     {"lora_alpha", "must be a number", is_number},
     {"lora_dropout", "must be at least 0 and below 1", is_dropout},
     {"use_rslora", "must be true or false", is_flag},
     {"use_dora", "must be true or false", is_flag},
+    {"fan_in_fan_out", "must be true or false", is_flag},
     {"lora_bias", "must be true or false", is_flag},
     {"bias", "must be none, all or lora_only", are_biases},
     {"target_modules", targets_rule, are_targets},
@@ -218,6 +219,7 @@ LoraConfig read_adapter_fields(const json& config, const ordered_json& in_order)
     lora.lora_dropout = config.value("lora_dropout", lora.lora_dropout);
     lora.use_rslora = config.value("use_rslora", false);
     lora.use_dora = config.value("use_dora", false);
+    lora.fan_in_fan_out = config.value("fan_in_fan_out", false);
     lora.lora_bias = config.value("lora_bias", false);
     if (const json init = config.value("init_lora_weights", json()); init.is_string())
         lora.init = config::read_adapter_init(init).value_or(config::AdapterInit());

@@ -273,15 +273,22 @@ std::optional<Failure> train_biases(ModelSpec& spec, const LoraConfig& config) {
     return std::nullopt;
 }
 
-// Magnitudes and parts of weights go by the rows of [out, in].
-std::optional<Failure> check_turned(const ModelSpec& spec, const LoraConfig& config) {
+// Matrices may be turned where the model's are. Magnitudes and parts of weights go by the rows of
+// [out, in].
+std::optional<Failure> check_form_of_matrices(const ModelSpec& spec, const LoraConfig& config) {
     const auto refuse_setting = [&](const char* setting, const char* cure) {
         return refuse(
             format_text("{}: {} stores the transposes of its matrices, for which it is "
                         "not served; {}",
                         setting, spec.architecture, cure));
     };
-    if (spec.blocks.front().matrices != MatrixForm::turned) return std::nullopt;
+    if (spec.blocks.front().matrices != MatrixForm::turned) {
+        if (!config.fan_in_fan_out) return std::nullopt;
+        return refuse(
+            format_text("fan_in_fan_out = true: {} stores no transposes of its matrices; set it "
+                        "to false",
+                        spec.architecture));
+    }
     if (config.use_dora) return refuse_setting("use_dora", "leave it out");
     if (config.init.takes_from_weights())
         return refuse_setting("init_lora_weights", "give true or gaussian");
@@ -316,8 +323,8 @@ void let_biases_train(ModelSpec& spec, const std::set<std::string>& biases) {
 }
 
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
+    if (auto failure = check_form_of_matrices(spec, config)) return failure;
     config.fan_in_fan_out = spec.blocks.front().matrices == MatrixForm::turned;
-    if (auto failure = check_turned(spec, config)) return failure;
     const auto saves = [&](const std::string& module) {
         return is_saved(module, config.modules_to_save);
     };

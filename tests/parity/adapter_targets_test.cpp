@@ -126,6 +126,16 @@ BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
         (config.target_modules == std::vector<std::string>{"fc1", "fc2", "q_proj", "v_proj"}));
 }
 
+BOOST_AUTO_TEST_CASE(matrices_are_turned_where_the_models_are) {
+    model::ModelSpec spec =
+        model::read_model_spec(test::golden_folder() / "models/qwen2-tiny/config.json").value();
+    model::LoraConfig config{.fan_in_fan_out = true};
+    const auto failure = model::add_adapters(spec, config);
+    BOOST_REQUIRE(failure);
+    BOOST_TEST(failure->message.find("fan_in_fan_out = true: Qwen2ForCausalLM") !=
+               std::string::npos);
+}
+
 // all-linear names narrow layers too (k_proj and v_proj here), which PEFT gives any rank.
 BOOST_AUTO_TEST_CASE(a_rank_may_exceed_both_sides) {
     const model::ModelSpec base =
@@ -216,7 +226,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_served_is_refused_by_name) {
         {"rank_pattern": {"q_proj": 4.7}}, {"rank_pattern": [1]}, {"alpha_pattern": {"q_proj": "x"}},
         {"layers_to_transform": [0.5]}, {"layers_to_transform": "0"}, {"layers_pattern": "h"},
         {"task_type": "SEQ_CLS"}, {"peft_type": "ADALORA"}, {"bias": "some"}, {"bias": null},
-        {"fan_in_fan_out": true}, {"init_lora_weights": "eva"}, {"init_lora_weights": "loftq"},
+        {"fan_in_fan_out": 1}, {"init_lora_weights": "eva"}, {"init_lora_weights": "loftq"},
         {"init_lora_weights": "corda"}, {"init_lora_weights": "lora_ga"},
         {"init_lora_weights": "orthogonal"}, {"loftq_config": {"loftq_bits": 4}},
         {"corda_config": {"a": 1}}, {"lora_ga_config": {"a": 1}}, {"megatron_config": {"a": 1}},
