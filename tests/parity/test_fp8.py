@@ -108,7 +108,7 @@ class Fp8(TrainerTest):
                 self.assertLess(mean_distance(steps[:8], trace["steps"][:8]), mean_distance(steps[:8], trace["steps_in_bf16"][:8]))
 
     def test_layouts(self):
-        """The first step has the bits of one rank. Ranks add their gradients in another order, and a last bit that moves a weight to the next
+        """The first step is that of one rank but for the order of sums. Ranks add their gradients in another order, and a last bit that moves a weight to the next
         FP8 number parts two runs for good: most orders of rows meet none in ten steps, and the middle one of three is compared."""
         layouts = (("--profile", "zero3", "--per_device_train_batch_size", "2"),
                    ("--profile", "zero2", "--sp_size", "2", "--per_device_train_batch_size", "4"))
@@ -119,7 +119,7 @@ class Fp8(TrainerTest):
             for layout in layouts:
                 steps = self.trained(*common, *layout, ranks=2)
                 with self.subTest(layout=layout, order=order):
-                    self.assertEqual(steps[0]["loss"], alone[0]["loss"])
+                    self.assertAlmostEqual(steps[0]["loss"], alone[0]["loss"], delta=1e-6 * alone[0]["loss"])
                     self.assertAlmostEqual(steps[0]["grad_norm"], alone[0]["grad_norm"], delta=1e-6 * alone[0]["grad_norm"])
                 pairs = list(zip(steps, alone, strict=True))
                 losses = [ours["loss"] - theirs["loss"] for ours, theirs in pairs]
