@@ -16,8 +16,8 @@ inline void check_tensor(const at::Tensor& tensor, at::DeviceType device) {
     RINGSHARD_CHECK(tensor.device().type() == device, "tensor on {}, communicator for {}",
                     tensor.device(), c10::DeviceTypeName(device));
     const auto type = tensor.scalar_type();
-    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kInt ||
-                        type == at::kLong || type == at::kByte,
+    RINGSHARD_CHECK(type == at::kFloat || type == at::kDouble || type == at::kBFloat16 ||
+                        type == at::kInt || type == at::kLong || type == at::kByte,
                     "tensors of type {} do not travel", c10::toString(type));
 }
 

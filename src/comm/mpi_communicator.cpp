@@ -58,6 +58,7 @@ std::vector<std::span<std::byte>> nearly_equal_parts(std::span<std::byte> whole,
 MPI_Datatype mpi_type_of(at::ScalarType type) {
     switch (type) {
         case at::kFloat: return MPI_FLOAT;
+        case at::kDouble: return MPI_DOUBLE;
         case at::kInt: return MPI_INT32_T;
         case at::kLong: return MPI_INT64_T;
         case at::kByte: return MPI_UINT8_T;

@@ -29,6 +29,7 @@ void throw_if_nccl_failed(ncclResult_t result, const char* call, const char* fil
 ncclDataType_t nccl_type_of(const at::Tensor& tensor) {
     switch (tensor.scalar_type()) {
         case at::kFloat: return ncclFloat32;
+        case at::kDouble: return ncclFloat64;
         case at::kBFloat16: return ncclBfloat16;
         case at::kInt: return ncclInt32;
         case at::kLong: return ncclInt64;

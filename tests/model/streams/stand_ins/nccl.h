@@ -20,12 +20,13 @@ struct ncclConfig_t {
 #define NCCL_CONFIG_INITIALIZER {0}
 enum ncclResult_t { ncclSuccess, ncclInProgress };
 enum ncclRedOp_t { ncclSum };
-enum ncclDataType_t { ncclFloat32, ncclBfloat16, ncclInt32, ncclInt64, ncclUint8 };
+enum ncclDataType_t { ncclFloat32, ncclFloat64, ncclBfloat16, ncclInt32, ncclInt64, ncclUint8 };
 
 inline size_t bytes_of(size_t count, ncclDataType_t type) {
     switch (type) {
         case ncclUint8: return count;
         case ncclBfloat16: return 2 * count;
+        case ncclFloat64:
         case ncclInt64: return 8 * count;
         default: return 4 * count;
     }
