@@ -70,11 +70,35 @@ struct EnumNames<TrainedBiases> {
                                                         {"lora_only", TrainedBiases::lora_only}}};
 };
 template <>
+struct EnumNames<Method> {
+    static constexpr NameTable<Method, 2> table{{{"sft", Method::sft}, {"dpo", Method::dpo}}};
+};
+template <>
 struct EnumNames<LossType> {
-    static constexpr NameTable<LossType, 4> table{{{"nll", LossType::nll},
-                                                   {"chunked_nll", LossType::nll},
-                                                   {"dft", LossType::dft},
-                                                   {"eaft", LossType::eaft}}};
+    static constexpr NameTable<LossType, 16> table{{{"nll", LossType::nll},
+                                                    {"chunked_nll", LossType::nll},
+                                                    {"dft", LossType::dft},
+                                                    {"eaft", LossType::eaft},
+                                                    {"sigmoid", LossType::sigmoid},
+                                                    {"hinge", LossType::hinge},
+                                                    {"ipo", LossType::ipo},
+                                                    {"exo_pair", LossType::exo_pair},
+                                                    {"nca_pair", LossType::nca_pair},
+                                                    {"robust", LossType::robust},
+                                                    {"bco_pair", LossType::bco_pair},
+                                                    {"sppo_hard", LossType::sppo_hard},
+                                                    {"apo_zero", LossType::apo_zero},
+                                                    {"apo_down", LossType::apo_down},
+                                                    {"discopop", LossType::discopop},
+                                                    {"sigmoid_norm", LossType::sigmoid_norm}}};
+};
+template <>
+struct EnumNames<FDivergence> {
+    static constexpr NameTable<FDivergence, 4> table{
+        {{"reverse_kl", FDivergence::reverse_kl},
+         {"forward_kl", FDivergence::forward_kl},
+         {"js_divergence", FDivergence::js_divergence},
+         {"alpha_divergence", FDivergence::alpha_divergence}}};
 };
 template <>
 struct EnumNames<PackingStrategy> {

@@ -5,6 +5,7 @@
 
 #include "command_line.hpp"
 #include "foreign/read_recipe.hpp"
+#include "method_defaults.hpp"
 #include "profiles.hpp"
 #include "resolver.hpp"
 #include "settings_file.hpp"
@@ -27,6 +28,8 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
     if (const Assignment* profile = resolver.strongest("profile");
         profile != nullptr && !is_null(profile->text))
         resolver.take(read_profile(table, profile->statement, result.notes, result.problems));
+    if (const Assignment* method = resolver.strongest("method"); method != nullptr)
+        resolver.take(method_defaults(method->text));
 
     resolver.apply();
     resolver.report_accepted();
@@ -43,6 +46,9 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
             result.settings.given.contains(name))
             result.notes.push_back(
                 format_text("{}: not used, since Adafactor has its own constants", name));
+    if (result.settings.values.training.learns_pairs() && result.settings.is_fixed("lora_dropout"))
+        result.notes.push_back(
+            "lora_dropout: not used, since pairs are compared without dropout, as in TRL");
     const LoggingSettings& logging = result.settings.values.logging;
     const auto writes = [&](const char* place) {
         return std::ranges::find(logging.report_to, place) != logging.report_to.end();

@@ -26,5 +26,7 @@ private:
 
 // Checks the rules of adapters, and of weights in four bits below them.
 void check_adapters(RuleReport& report);
+// Checks the rules of pairs of answers.
+void check_preferences(RuleReport& report);
 
 }  // namespace ringshard::config

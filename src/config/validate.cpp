@@ -217,7 +217,7 @@ public:
         const TrainingSettings& training = settings_.values.training;
         if (training.loss_type != LossType::nll && training.label_smoothing_factor > 0)
             complain({"loss_type", "label_smoothing_factor"},
-                     "dft and eaft do not smooth their targets; leave one of them out");
+                     "nll alone smooths its targets; leave one of them out");
         if (training.loss_type != LossType::eaft && settings_.is_fixed("eaft_alpha"))
             complain({"eaft_alpha", "loss_type"},
                      "it is a power of loss_type eaft; give that, or leave eaft_alpha out");
@@ -226,9 +226,10 @@ public:
     void check_distillation() {
         const Config& config = settings_.values;
         const TrainingSettings& training = config.training;
+        constexpr std::string_view beta = "beta";
         if (training.teacher_scores.empty()) {
             for (const char* name : {"beta", "loss_top_k", "loss_add_tail", "sft_alpha"})
-                if (settings_.is_fixed(name))
+                if (settings_.is_fixed(name) && !(training.learns_pairs() && name == beta))
                     complain(
                         {name, "teacher_scores"},
                         "it concerns distillation; name the teacher's scores, or leave it out");
@@ -238,6 +239,9 @@ public:
                          "trainer score a top_k to write them");
             return;
         }
+        if (training.beta > 1)
+            complain({"beta", "teacher_scores"},
+                     "must be at most 1, which is the reverse KL divergence from the teacher");
         if (training.loss_type == LossType::eaft)
             complain({"loss_type", "teacher_scores"},
                      "beside a teacher the loss of the data is nll or dft");
@@ -538,6 +542,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_fp8();
     checker.check_residual();
     check_adapters(report);
+    check_preferences(report);
     checker.check_offload();
     checker.check_graphs();
     checker.settle_activation_policy();

@@ -50,7 +50,8 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .mask_reasoning = reasoning_marks(data.mask_reasoning),
                           .loss_scale = config::loss_scale_rules(data.loss_scale),
                           .agent_template = data.agent_template,
-                          .text_only = data.text_only};
+                          .text_only = data.text_only,
+                          .has_pairs = config.training.learns_pairs()};
     if (const std::string& path = config.model.chat_template_path;
         !path.empty() && !is_template_file(path) && !folder_exists(path)) {
         const auto other = hub.model_folder(path, "main", "chat_template_path");
@@ -78,6 +79,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.rows = {.max_length = data.max_length,
                         .min_length = data.min_length,
                         .truncation = data.truncation_mode,
+                        .has_pairs = config.training.learns_pairs(),
                         .packs = data.packing,
                         .strategy = data.packing_strategy,
                         .scope = data.packing_scope,

@@ -10,6 +10,8 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
             "conversations",
             "prompt",
             "completion",
+            "chosen",
+            "rejected",
             "tools",
             "chat_template_kwargs",
             "input_ids",
@@ -97,6 +99,40 @@ Expected<DatasetFormat> find_prompt_completion(const Value& row, const FormatSet
     return format;
 }
 
+// A prompt of text beside conversations is a copy of their beginning.
+bool has_prompt_of_its_own(const Value& row, bool are_chats) {
+    const Value* prompt = row.find("prompt");
+    if (prompt == nullptr || prompt->is_null()) return false;
+    return !are_chats || prompt->string() == nullptr;
+}
+
+Expected<DatasetFormat> find_pair(const Value& row) {
+    const Value* chosen = row.find("chosen");
+    const Value* rejected = row.find("rejected");
+    if (chosen == nullptr || rejected == nullptr)
+        return refuse(
+            format_text("method = dpo: there is no column {}; a row is a prompt with a chosen and "
+                        "a rejected answer, and the columns are {}",
+                        chosen == nullptr ? "chosen" : "rejected", column_names(row)));
+    DatasetFormat format{.form = RowForm::pair, .uses_completion_mask = true};
+    const bool are_chats = is_list_of(chosen, "role") && is_list_of(rejected, "role");
+    if (are_chats) format.form = RowForm::chat_pair;
+    if (!are_chats && (chosen->string() == nullptr || rejected->string() == nullptr))
+        return refuse(
+            format_text("chosen is {} and rejected is {}; both have to be text, or both lists of "
+                        "messages with role and content",
+                        chosen->kind(), rejected->kind()));
+    format.has_prompt = has_prompt_of_its_own(row, are_chats);
+    const Value* prompt = row.find("prompt");
+    if (format.has_prompt &&
+        (are_chats ? !is_list_of(prompt, "role") : prompt->string() == nullptr))
+        return refuse(
+            format_text("prompt is {}, and chosen and rejected are {}; all have to be of "
+                        "one kind, text or messages",
+                        prompt->kind(), are_chats ? "lists of messages" : "text"));
+    return format;
+}
+
 Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& settings) {
     DatasetFormat format{.form = RowForm::chat,
                          .uses_assistant_mask = settings.assistant_only_loss};
@@ -141,6 +177,13 @@ std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSet
             return {"prompt", "completion", "tools", "chat_template_kwargs"};
         case RowForm::alpaca: return {"instruction", "input", "output"};
         case RowForm::segments: return {"segments", "joined"};
+        case RowForm::pair:
+        case RowForm::chat_pair: {
+            std::vector<std::string> columns{"chosen", "rejected", "tools", "chat_template_kwargs"};
+            if (format.form == RowForm::pair) columns.resize(2);
+            if (format.has_prompt) columns.emplace_back("prompt");
+            return columns;
+        }
     }
     return {};
 }
@@ -186,6 +229,12 @@ Expected<DatasetFormat> find_columns(const Value& row, const FormatSettings& set
     const bool gives_way = has_text && !is_list_of(conversations, "from");
     if ((messages == nullptr || messages->is_null()) && !gives_way) messages = conversations;
     if (is_list_of(row.find("segments"), "text")) return DatasetFormat{.form = RowForm::segments};
+    const bool are_pairs = row.find("chosen") != nullptr && row.find("rejected") != nullptr;
+    const bool has_example = messages != nullptr || has_text || row.find("completion") != nullptr;
+    if (are_pairs && !has_example)
+        return refuse(
+            "the rows are pairs of answers, with columns chosen and rejected: train on them by "
+            "`trainer dpo`");
     if (row.find("prompt") != nullptr) return find_prompt_completion(row, settings);
     if (messages != nullptr && !messages->is_null()) return find_chat(*messages, settings);
     if (has_text) return DatasetFormat();
@@ -199,6 +248,7 @@ Expected<DatasetFormat> find_columns(const Value& row, const FormatSettings& set
 }
 
 Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settings) {
+    if (settings.has_pairs) return find_pair(row);
     if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
     Expected<DatasetFormat> format = find_columns(row, settings);
     if (!format) return format;
@@ -219,11 +269,10 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
 
 Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
     auto format = find_form(row, settings);
-    if (format) {
-        format.value().used_columns = columns_of(format.value(), settings);
-        format.value().used_columns.emplace_back("weight");
-    }
-    if (const Value* weight = row.find("weight"); format && weight != nullptr && !weight->is_null())
+    if (format) format.value().used_columns = columns_of(format.value(), settings);
+    if (!format || settings.has_pairs) return format;
+    format.value().used_columns.emplace_back("weight");
+    if (const Value* weight = row.find("weight"); weight != nullptr && !weight->is_null())
         format.value().warnings.emplace_back(
             "the rows have a column weight, which is the factor of the loss of each row's tokens; "
             "rename it if it means something else");

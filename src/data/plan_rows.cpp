@@ -96,6 +96,35 @@ RowPlan one_row_each(const TokenStore& store, std::span<const int64_t> samples,
     return plan;
 }
 
+// A row has both documents of a pair, each cut at its end. Both have a target.
+RowPlan one_row_of_pairs(const TokenStore& store, std::span<const int64_t> samples,
+                         const RowSettings& settings, RowReport& report) {
+    const auto limit = static_cast<uint32_t>(settings.max_length.value_or(UINT32_MAX));
+    const bool drops_long = settings.truncation == config::TruncationMode::drop;
+    RowPlan plan;
+    for (const int64_t number : samples) {
+        const std::span<const uint32_t> documents = store.documents(number);
+        uint64_t begin = store.sample(number).begin;
+        std::vector<Piece> sides;
+        for (const uint32_t length : documents) {
+            sides.push_back({begin, std::min(length, limit)});
+            begin += length;
+        }
+        const auto lost = store.length(number) - sides.front().length - sides.back().length;
+        const bool is_of_use = std::ranges::all_of(
+            sides, [&](const Piece& side) { return has_target(store, std::span(&side, 1)); });
+        if (!is_of_use || (drops_long && lost > 0)) {
+            ++report.dropped;
+            continue;
+        }
+        report.samples_cut += lost > 0 ? 1 : 0;
+        report.cut_tokens += lost;
+        plan.pieces.insert(plan.pieces.end(), sides.begin(), sides.end());
+        plan.end_row();
+    }
+    return plan;
+}
+
 RowPlan packed(const TokenStore& store, std::span<const int64_t> samples,
                const RowSettings& settings, RowReport& report) {
     RINGSHARD_CHECK(settings.max_length, "packing needs max_length");
@@ -129,8 +158,8 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
         ++report.lengths[static_cast<size_t>(std::bit_width(std::max(1U, length)) - 1)];
     }
     report.samples = static_cast<int64_t>(samples.size());
-    const bool drops_long =
-        settings.truncation == config::TruncationMode::drop && settings.max_length;
+    const bool drops_long = settings.truncation == config::TruncationMode::drop &&
+                            settings.max_length && !settings.has_pairs;
     std::vector<int64_t> kept;
     if (drops_long || settings.min_length > 0) {
         std::ranges::copy_if(samples, std::back_inserter(kept), [&](int64_t number) {
@@ -140,11 +169,12 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
         report.dropped += std::ssize(samples) - std::ssize(kept);
         samples = kept;
     }
-    RowPlan plan = settings.packs ? packed(store, samples, settings, report)
-                                  : one_row_each(store, samples, settings, report);
+    RowPlan plan = settings.has_pairs ? one_row_of_pairs(store, samples, settings, report)
+                   : settings.packs   ? packed(store, samples, settings, report)
+                                      : one_row_each(store, samples, settings, report);
     if (settings.shuffles) shuffle_rows(plan, settings.seed);
     // TRL shuffles these rows with the others.
-    if (!settings.packs && !settings.keeps_all)
+    if (!settings.packs && !settings.keeps_all && !settings.has_pairs)
         plan = without_rows_that_teach_nothing(store, std::move(plan), report);
     report.rows = plan.size();
     for (int64_t row = 0; row < plan.size(); ++row) report.of_rows.add(plan.row(row));

@@ -103,6 +103,7 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
     if (!format.agent_template.empty())
         all.emplace_back("agent_template", Value(format.agent_template));
     if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
+    if (format.has_pairs) all.emplace_back("has_pairs", Value(true));
     return Value(std::move(all));
 }
 
@@ -137,6 +138,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"keeps_all", Value(rows.keeps_all)},
     };
     if (preparation.drops_copies) all.emplace_back("drops_copies", Value(true));
+    if (rows.has_pairs) all.emplace_back("has_pairs", Value(true));
     if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
     if (rows.min_length > 0) all.emplace_back("min_length", Value(rows.min_length));
     return Value(std::move(all));

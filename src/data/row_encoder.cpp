@@ -4,6 +4,7 @@
 
 #include "agent_template.hpp"
 #include "chat_targets.hpp"
+#include "implicit_prompt.hpp"
 #include "ringshard/data/format.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/data/token_store.hpp"
@@ -133,6 +134,8 @@ public:
                     [this](const std::string& text, SpecialTokens special,
                            std::vector<int32_t>& ids) { return tokenize(text, special, ids); },
                     into_);
+            case RowForm::pair: return encode_pair();
+            case RowForm::chat_pair: return encode_chat_pair();
         }
         return std::nullopt;
     }
@@ -236,6 +239,71 @@ private:
         return encode_chat_prompt_completion(prompt, message("assistant", std::move(output)));
     }
 
+    std::optional<Failure> encode_pair() {
+        TextPair pair;
+        if (auto failure = read_text(row_, "chosen", pair.chosen)) return failure;
+        if (auto failure = read_text(row_, "rejected", pair.rejected)) return failure;
+        if (!format_.has_prompt)
+            take_prompt_out(pair);
+        else if (auto failure = read_text(row_, "prompt", pair.prompt))
+            return failure;
+        return encode_sides([&] { return encode_prompt_completion(pair.prompt, pair.chosen); },
+                            [&] { return encode_prompt_completion(pair.prompt, pair.rejected); });
+    }
+
+    std::optional<Failure> encode_chat_pair() {
+        auto chosen = read_text_messages("chosen");
+        if (!chosen) return chosen.failure();
+        auto rejected = read_text_messages("rejected");
+        if (!rejected) return rejected.failure();
+        auto prompt = format_.has_prompt ? read_text_messages("prompt")
+                                         : take_prompt_out(chosen.value(), rejected.value());
+        if (!prompt) return prompt.failure();
+        add_system_message(parts_.settings.system_prompt, prompt.value());
+        return encode_sides(
+            [&] { return encode_chat_prompt_completion(prompt.value(), chosen.value()); },
+            [&] { return encode_chat_prompt_completion(prompt.value(), rejected.value()); });
+    }
+
+    Expected<Value> read_text_messages(const char* column) {
+        auto messages = read_messages(row_, column, false);
+        if (!messages) return messages;
+        if (auto failure = take_text(messages.value())) return *failure;
+        return messages;
+    }
+
+    // Encodes two documents, one behind the other. Both answers begin where one of them does not go
+    // on like the prompt alone, as in TRL.
+    template <class EncodeChosen, class EncodeRejected>
+    std::optional<Failure> encode_sides(EncodeChosen encode_chosen,
+                                        EncodeRejected encode_rejected) {
+        if (auto failure = encode_chosen()) return failure;
+        EncodedRow chosen;
+        std::swap(chosen.tokens, into_.tokens);
+        std::swap(chosen.labels, into_.labels);
+        if (auto failure = encode_rejected()) return failure;
+        if (chosen.tokens == into_.tokens)
+            return bad_row("chosen and rejected are the same answer");
+        const size_t first = std::min(first_learned(chosen), first_learned(into_));
+        for (EncodedRow* side : {&chosen, &into_}) {
+            if (first_learned(*side) == side->tokens.size())
+                return bad_row(format_text("{} has no token of an answer",
+                                           side == &chosen ? "chosen" : "rejected"));
+            std::copy(side->tokens.begin() + static_cast<std::ptrdiff_t>(first), side->tokens.end(),
+                      side->labels.begin() + static_cast<std::ptrdiff_t>(first));
+            into_.document_lengths.push_back(static_cast<int32_t>(side->tokens.size()));
+        }
+        into_.tokens.insert(into_.tokens.begin(), chosen.tokens.begin(), chosen.tokens.end());
+        into_.labels.insert(into_.labels.begin(), chosen.labels.begin(), chosen.labels.end());
+        return std::nullopt;
+    }
+
+    static size_t first_learned(const EncodedRow& row) {
+        return static_cast<size_t>(
+            std::ranges::find_if(row.labels, [](int32_t label) { return label != no_label; }) -
+            row.labels.begin());
+    }
+
     // Keeps the text of messages, and records unread keys.
     std::optional<Failure> take_text(Value& messages) {
         if (auto failure = data::take_text(messages, parts_.settings.text_only, into_.unused))
@@ -335,6 +403,8 @@ std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat&
         return failure;
     if (auto failure = Encoding(*parts_, row, format, *scratch.state_, into).encode())
         return failure;
+    const bool is_pair = format.form == RowForm::pair || format.form == RowForm::chat_pair;
+    if (is_pair) return std::nullopt;
     if (auto failure = apply_row_weight(row, into)) return failure;
     const bool has_documents = format.form == RowForm::pretokenized && row.find("seq_lengths") &&
                                !row.find("seq_lengths")->is_null();

@@ -91,6 +91,10 @@ RowReport report_of(const Value& value) {
 namespace {
 
 std::string dropped_documents(const RowSettings& settings) {
+    if (settings.has_pairs)
+        return settings.truncation == config::TruncationMode::drop
+                   ? "pairs with an answer that max_length would cut"
+                   : "pairs whose prompt alone has max_length tokens";
     const bool drops_long = settings.truncation == config::TruncationMode::drop;
     if (settings.min_length > 0 || drops_long)
         return format_text("documents {}{}or without anything to learn",
@@ -104,11 +108,13 @@ std::string dropped_documents(const RowSettings& settings) {
 
 std::string to_text(const RowReport& report, const RowSettings& settings) {
     std::ostringstream out;
-    out << "  documents   " << with_commas(report.samples) << ", " << with_commas(report.tokens)
+    const std::string samples = settings.has_pairs ? "pairs" : "documents";
+    out << "  " << std::left << std::setw(12) << samples << std::right
+        << with_commas(report.samples) << ", " << with_commas(report.tokens)
         << " tokens, the longest has " << with_commas(report.longest) << "\n";
     if (report.copies > 0)
-        out << "  copies      " << with_commas(report.copies)
-            << " further documents have the tokens and labels of an earlier one, and are left "
+        out << "  copies      " << with_commas(report.copies) << " further " << samples
+            << " have the tokens and labels of an earlier one, and are left "
                "out\n";
     for (const SourceUse& use : report.sources)
         out << "    " << std::setw(6) << percent(use.taken, report.samples) << "  "
@@ -117,8 +123,8 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
     if (report.samples_cut > 0)
         out << "  cut off     " << with_commas(report.cut_tokens) << " tokens ("
             << percent(report.cut_tokens, report.tokens) << ") of "
-            << with_commas(report.samples_cut)
-            << " documents longer than max_length = " << *settings.max_length << "\n";
+            << with_commas(report.samples_cut) << ' ' << samples
+            << " longer than max_length = " << *settings.max_length << "\n";
     if (report.dropped > 0)
         out << "  dropped     " << with_commas(report.dropped) << " " << dropped_documents(settings)
             << "\n";
@@ -126,7 +132,7 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
         << with_commas(report.of_rows.tokens) << " tokens";
     if (settings.packs)
         out << ", filled to " << percent(report.of_rows.tokens, report.rows * *settings.max_length);
-    out << "\n  lengths of documents\n";
+    out << "\n  lengths of " << samples << "\n";
     const int64_t most = *std::ranges::max_element(report.lengths);
     for (size_t i = 0; i < report.lengths.size(); ++i) {
         if (report.lengths[i] == 0) continue;

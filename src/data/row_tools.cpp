@@ -7,7 +7,8 @@ namespace ringshard::data {
 namespace {
 
 bool is_chat(const DatasetFormat& format) {
-    return format.form == RowForm::chat || format.form == RowForm::chat_prompt_completion;
+    return format.form == RowForm::chat || format.form == RowForm::chat_prompt_completion ||
+           format.form == RowForm::chat_pair;
 }
 bool is_alpaca(const DatasetFormat& format) { return format.form == RowForm::alpaca; }
 

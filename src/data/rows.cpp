@@ -39,6 +39,11 @@ std::optional<RowTotals> read_totals(const std::string& about) {
     return report_of(*report).of_rows;
 }
 
+bool are_pairs(const std::string& about) {
+    const auto read = text::read_json(about);
+    return read && read.value().find("has_pairs") != nullptr;
+}
+
 // Returns the sum over the chunks of a store that hold places of samples, in which the stores of
 // one content may differ.
 uint64_t places_sum_of(const ArrayFile& store) {
@@ -57,6 +62,7 @@ Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
         return Failure{ExitCode::bad_data,
                        format_text("{} holds no plan of rows", plan.name().string())};
     rows.totals_ = read_totals(rows.about_);
+    rows.has_pairs_ = are_pairs(rows.about_);
     // Each is a sum over the hashes of all chunks, which is the same at any number of ranks.
     rows.content_hash_ =
         format_text("{}-{}", hexadecimal(store_file.chunk_sum() - places_sum_of(store_file)),
@@ -120,7 +126,8 @@ int64_t FlatBatch::num_targets() const {
     return std::ranges::count_if(targets, [](int64_t target) { return target != no_label; });
 }
 
-double FlatBatch::target_weight() const {
+double FlatBatch::loss_weight() const {
+    if (has_pairs) return static_cast<double>(document_starts.size()) / 2;
     if (weights.empty()) return static_cast<double>(num_targets());
     double sum = 0;
     for (size_t i = 0; i < targets.size(); ++i)
@@ -194,6 +201,7 @@ void scale_losses(FlatBatch& joined, std::span<const double> of_adapters) {
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
     FlatBatch batch;
     batch.scores = rows.scores();
+    batch.has_pairs = rows.has_pairs();
     for (const int64_t number : numbers) {
         batch.row_starts.push_back({number, static_cast<int64_t>(batch.tokens.size())});
         rows.append(number, batch);
@@ -260,6 +268,7 @@ FlatBatch sort_by_length(FlatBatch batch) {
     sorted.weights = in_order(batch.weights, documents);
     sorted.places = in_order(batch.places, documents);
     sorted.scores = batch.scores;
+    sorted.has_pairs = batch.has_pairs;
     int64_t start = 0;
     for (const auto& [begin, length] : documents) {
         sorted.document_starts.push_back(start);

@@ -13,6 +13,7 @@
 
 #include "activation_store.hpp"
 #include "model_parts.hpp"
+#include "pairs.hpp"
 #include "positions.hpp"
 #include "recorded_blocks.hpp"
 #include "ringshard/base/error.hpp"
@@ -21,6 +22,7 @@
 #include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/adapters.hpp"
+#include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/routing.hpp"
 #include "router_sums.hpp"
@@ -337,11 +339,24 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     const shard::UnitTensors weights = weights_of(index_.head);
     const shard::UnitTensors gradients = gradients_of(index_.head);
     at::Tensor d_x = at::zeros_like(x);
-    at::Tensor token_stats = for_heads(batch, [&](const HeadParameters& head,
-                                                  const HeadTargets& targets) {
-        return head_forward_backward(spec_, HeadViews(weights, head), {gradients, head}, x, targets,
-                                     {gemms_, gradient_scale, *objective_, chunks_.head}, d_x);
-    });
+    const auto learn = [&](const TokenBatch& targets) {
+        return for_heads(targets, [&](const HeadParameters& head, const HeadTargets& part) {
+            return head_forward_backward(spec_, HeadViews(weights, head), {gradients, head}, x,
+                                         part, {gemms_, gradient_scale, *objective_, chunks_.head},
+                                         d_x);
+        });
+    };
+    at::Tensor token_stats;
+    if (batch.pairs) {
+        WeighedPairs weighed =
+            weigh_pairs(*objective_, *batch.pairs, read_targets(batch, weights, x), mesh_);
+        TokenBatch targets = batch;
+        targets.weights = std::move(weighed.weights);
+        learn(targets);
+        token_stats = std::move(weighed.token_stats);
+    } else {
+        token_stats = learn(batch);
+    }
     x.reset();  // no other part needs it
     release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
@@ -367,14 +382,26 @@ Transformer::Pass Transformer::reading(const TokenBatch& batch, const Positions&
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     const Positions positions = positions_->of(batch);
     const at::Tensor x = forward(reading(batch, positions));
-    const shard::UnitTensors weights = weights_of(index_.head);
-    at::Tensor token_stats =
-        for_heads(batch, [&](const HeadParameters& head, const HeadTargets& targets) {
-            return head_forward(spec_, HeadViews(weights, head), x, targets,
-                                {gemms_, 0, *objective_, chunks_.head});
-        });
+    at::Tensor token_stats = read_targets(batch, weights_of(index_.head), x);
     release(index_.head, NextUse::none);
-    return token_stats;
+    if (!batch.pairs) return token_stats;
+    return weigh_pairs(*objective_, *batch.pairs, token_stats, mesh_).token_stats;
+}
+
+std::vector<double> Transformer::log_probs_of_sides(const TokenBatch& batch) const {
+    const Positions positions = positions_->of(batch);
+    const at::Tensor x = forward(reading(batch, positions));
+    const at::Tensor token_stats = read_targets(batch, weights_of(index_.head), x);
+    release(index_.head, NextUse::none);
+    return sum_sides(*batch.pairs, ops::on_host(token_stats), mesh_);
+}
+
+at::Tensor Transformer::read_targets(const TokenBatch& batch, const shard::UnitTensors& weights,
+                                     const at::Tensor& x) const {
+    return for_heads(batch, [&](const HeadParameters& head, const HeadTargets& targets) {
+        return head_forward(spec_, HeadViews(weights, head), x, targets,
+                            {gemms_, 0, *objective_, chunks_.head});
+    });
 }
 
 TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k, double temperature) const {

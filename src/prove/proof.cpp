@@ -50,6 +50,8 @@ config::Config small_settings(const Job& job) {
     training.activation_offloading = training.cuda_graphs = false;
     training.teacher_scores.clear();  // its rows are random
     training.anchor.clear();
+    if (training.learns_pairs()) training.loss_type = config::LossType::nll;
+    training.method = config::Method::sft;
     config.data.train_sampling_strategy = config::SamplingStrategy::random;
     return config;
 }
@@ -134,6 +136,7 @@ std::vector<std::string> settings_left_out(const config::Config& config) {
     add(config.training.cuda_graphs, "cuda_graphs");
     add(!config.training.teacher_scores.empty(), "teacher_scores");
     add(!config.training.anchor.empty(), "anchor");
+    add(config.training.learns_pairs(), "loss_type");
     return names;
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ringshard/base/timer.hpp"
+#include "ringshard/ops/device_copies.hpp"
 #include "row_work.hpp"
 #include "shard_batch.hpp"
 
@@ -38,28 +39,48 @@ std::vector<double> Evaluator::count_longest() const {
     return largest_of_rounds(mine, world_);
 }
 
+model::TokenBatch Evaluator::tokens_of_round(data::FlatBatch batch) const {
+    batch = order_for_attention(std::move(batch), mesh_);
+    std::optional<model::TokenPairs> pairs;
+    if (batch.has_pairs) pairs = pairs_of(batch, reference_, mesh_);
+    model::TokenBatch tokens = shard_batch(std::move(batch), mesh_, model_.masks());
+    tokens.pairs = std::move(pairs);
+    return tokens;
+}
+
 EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {
     const Timer timer;
-    ops::TokenSums sums;
-    double weight = 0;  // of the targets; one rank of every sequence group adds it
+    const std::vector<model::FurtherNumber> further = rows_.has_pairs()
+                                                          ? model_.objective().further_numbers()
+                                                          : std::vector<model::FurtherNumber>();
+    // Of all targets, their loss weight, and the numbers of tokens.
+    enum { targets, weight, numbers };
+    std::vector<double> sums(numbers + ops::stats_per_token + further.size());
     int64_t round = 0;
     for (const double operations : count_longest()) {
         before_batch(operations);
         data::FlatBatch batch = batch_of_round(round++);
-        if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
-        sums += ops::add_up(model_.evaluate(
-            shard_batch(order_for_attention(std::move(batch), mesh_), mesh_, model_.masks())));
+        // One rank of every sequence group adds it.
+        if (mesh_.sequence_rank() == 0) sums[weight] += batch.loss_weight();
+        const at::Tensor token_stats = model_.evaluate(tokens_of_round(std::move(batch)));
+        sums[targets] += static_cast<double>(token_stats.size(0));
+        const at::Tensor of_round = ops::on_host(ops::sum_of_tokens(token_stats));
+        for (size_t i = numbers; i < sums.size(); ++i)
+            sums[i] += of_round.const_data_ptr<double>()[i - numbers];
     }
-    const auto total = world_.sum(
-        std::vector<double>{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),
-                            static_cast<double>(sums.num_targets), weight});
-    const double targets = std::max(1.0, total[3]);
-    return {.loss = total[4] > 0 ? total[0] / total[4] : 0,
-            .entropy = total[1] / targets,
-            .accuracy = total[2] / targets,
-            .rows = rows_.size(),
-            .batches = (rows_.size() + batch_size_ - 1) / batch_size_,
-            .seconds = timer.seconds()};
+    const auto total = world_.sum(sums);
+    const double count = std::max(1.0, total[targets]);
+    const double divisor = total[weight] > 0 ? total[weight] : 1;
+    EvaluationNumbers found{.loss = total[numbers] / divisor,
+                            .entropy = total[numbers + 1] / count,
+                            .accuracy = total[numbers + 2] / count,
+                            .rows = rows_.size(),
+                            .batches = (rows_.size() + batch_size_ - 1) / batch_size_,
+                            .seconds = timer.seconds()};
+    for (size_t i = 0; i < further.size(); ++i)
+        found.of_objective.emplace_back(further[i].name,
+                                        total[numbers + ops::stats_per_token + i] / divisor);
+    return found;
 }
 
 }  // namespace ringshard::train

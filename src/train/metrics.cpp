@@ -212,15 +212,18 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
 MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
                             const EvaluationNumbers& numbers) {
     const std::string prefix = numbers.set.empty() ? "eval_" : format_text("eval_{}_", numbers.set);
-    return {{"step", step},
-            {"epoch", epoch},
-            {prefix + "loss", numbers.loss},
-            {prefix + "entropy", numbers.entropy},
-            {prefix + "mean_token_accuracy", numbers.accuracy},
-            {"eval_num_tokens", num_tokens},
-            {prefix + "runtime", numbers.seconds},
-            {prefix + "samples_per_second", static_cast<double>(numbers.rows) / numbers.seconds},
-            {prefix + "steps_per_second", static_cast<double>(numbers.batches) / numbers.seconds}};
+    MetricsLine line{
+        {"step", step},
+        {"epoch", epoch},
+        {prefix + "loss", numbers.loss},
+        {prefix + "entropy", numbers.entropy},
+        {prefix + "mean_token_accuracy", numbers.accuracy},
+        {"eval_num_tokens", num_tokens},
+        {prefix + "runtime", numbers.seconds},
+        {prefix + "samples_per_second", static_cast<double>(numbers.rows) / numbers.seconds},
+        {prefix + "steps_per_second", static_cast<double>(numbers.batches) / numbers.seconds}};
+    for (const auto& [name, value] : numbers.of_objective) line.emplace_back(prefix + name, value);
+    return line;
 }
 
 }  // namespace ringshard::train

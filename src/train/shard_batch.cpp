@@ -3,6 +3,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <map>
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/mix.hpp"
@@ -101,6 +102,51 @@ std::vector<int64_t> bounds_of_targets(const std::vector<int64_t>& of_tokens,
 
 }  // namespace
 
+namespace {
+
+// The documents of a batch as sides of its pairs, in the order of the documents: those of a row
+// are a pair.
+std::vector<int64_t> sides_of_documents(const std::vector<data::FlatBatch::RowStart>& rows) {
+    std::map<int64_t, int64_t> pairs;
+    std::vector<int64_t> sides;
+    for (const auto& [row, begin, place] : rows) {
+        const auto pair = pairs.try_emplace(row, std::ssize(pairs)).first->second;
+        sides.push_back(2 * pair + (place > 0 ? 1 : 0));
+    }
+    return sides;
+}
+
+}  // namespace
+
+model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs& reference,
+                           const mesh::Mesh& mesh) {
+    const std::vector<data::FlatBatch::RowStart> rows = data::rows_of_documents(batch);
+    const std::vector<int64_t> sides = sides_of_documents(rows);
+    model::TokenPairs pairs{.sides = {},
+                            .targets = std::vector<double>(sides.size()),
+                            .reference = std::vector<double>(sides.size())};
+    std::vector<int64_t> of_tokens;  // of every target; else no_target
+    for (size_t document = 0; document < sides.size(); ++document) {
+        const auto side = static_cast<size_t>(sides[document]);
+        pairs.reference[side] = reference.of(rows[document].row, side % 2);
+        const size_t end = document + 1 < sides.size()
+                               ? static_cast<size_t>(rows[document + 1].begin)
+                               : batch.tokens.size();
+        for (auto token = static_cast<size_t>(rows[document].begin); token < end; ++token) {
+            const bool is_target = batch.targets[token] != model::TokenBatch::no_target;
+            of_tokens.push_back(is_target ? sides[document] : model::TokenBatch::no_target);
+            pairs.targets[side] += is_target ? 1 : 0;
+        }
+    }
+    const attention::SequencePartition partition = partition_of(batch, mesh.shape());
+    of_tokens.resize(static_cast<size_t>(partition.filled_length()), model::TokenBatch::no_target);
+    pairs.sides =
+        attention::pick(std::span<const int64_t>(of_tokens),
+                        partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses));
+    std::erase(pairs.sides, model::TokenBatch::no_target);
+    return pairs;
+}
+
 attention::SequencePartition partition_of(const data::FlatBatch& batch,
                                           const mesh::MeshShape& shape) {
     return {static_cast<int64_t>(batch.tokens.size()), batch.document_starts, shape.ring,
@@ -153,7 +199,8 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
             bounds,
             bounds_of_targets(bounds, targets.places),
             std::nullopt,
-            stored_distributions(batch, targets.scored_places)};
+            stored_distributions(batch, targets.scored_places),
+            std::nullopt};
 }
 
 }  // namespace ringshard::train

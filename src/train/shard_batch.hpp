@@ -8,6 +8,7 @@
 #include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/token_batch.hpp"
+#include "ringshard/train/reference_log_probs.hpp"
 
 namespace ringshard::train {
 
@@ -17,6 +18,10 @@ namespace ringshard::train {
 model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks,
                               std::optional<uint64_t> dropout_of_step = {});
+
+// Returns the pairs of a micro-batch whose rows are such, and the sides of this rank's targets.
+model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs& reference,
+                           const mesh::Mesh& mesh);
 
 // Returns the micro-batch in the order that suits the mesh: on a GPU, where attention calls take
 // documents of about one length (attention/tile_pack.hpp), the longest ones first. For passes that

@@ -55,7 +55,7 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
             double* const sum = &sums[curve * of_curve];
             for (const data::FlatBatch& batch : of_curves[curve]) {
                 sum[targets] += static_cast<double>(batch.num_targets());
-                sum[weight] += batch.target_weight();
+                sum[weight] += batch.loss_weight();
                 sum[counted] += static_cast<double>(batch.num_counted());
             }
             sum[operations] += operations_of(model, of_curves[curve]);

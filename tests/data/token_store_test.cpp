@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(weights_stay_beside_their_tokens) {
     BOOST_TEST(batch.weights == (std::vector<float>{0, 2, 0, 1, 0}),
                boost::test_tools::per_element());
     BOOST_TEST(batch.num_targets() == 2);
-    BOOST_TEST(batch.target_weight() == 3);
+    BOOST_TEST(batch.loss_weight() == 3);
 }
 
 BOOST_FIXTURE_TEST_CASE(rows_that_reach_outside_are_refused, Folder) {

@@ -65,6 +65,10 @@ class Docs(unittest.TestCase):
         (self.at / "DATA").mkdir()
         (self.at / "DATA" / "chat.jsonl").write_text(
             "".join(json.dumps(conversation(number)) + "\n" for number in range(48)))
+        (self.at / "PAIRS").mkdir()
+        (self.at / "PAIRS" / "pairs.jsonl").write_text("".join(
+            json.dumps({"prompt": f"House {number} has ", "chosen": f"{number % 9} windows.", "rejected": "a door."}) + "\n"
+            for number in range(48)))
         self.do([str(self.at / "trainer"), "init", "--config_json", "configs/examples/tiny/config.json", "--output_dir", "MODEL"])
         self.cache_config("Qwen/Qwen3-8B")
         (self.at / "MODEL" / "chat_template.jinja").write_text(CHAT_TEMPLATE)

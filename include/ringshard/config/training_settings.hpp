@@ -18,7 +18,29 @@ enum class Fp8Recipe { rowwise, tensorwise, delayed };
 enum class AmaxAlgorithm { max, most_recent };
 // The backends of Accelerate, which stand for recipes.
 enum class Fp8Backend { ao, te };
-enum class LossType { nll, dft, eaft };
+// How a run learns: from examples, or from pairs of a chosen and a rejected answer.
+enum class Method { sft, dpo };
+// The losses of tokens, and from sigmoid on those of pairs.
+enum class LossType {
+    nll,
+    dft,
+    eaft,
+    sigmoid,
+    hinge,
+    ipo,
+    exo_pair,
+    nca_pair,
+    robust,
+    bco_pair,
+    sppo_hard,
+    apo_zero,
+    apo_down,
+    discopop,
+    sigmoid_norm
+};
+inline bool is_of_pairs(LossType loss) { return loss >= LossType::sigmoid; }
+// What a loss of pairs makes of the ratio of the probabilities of an answer under both models.
+enum class FDivergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
 enum class Schedule {
     linear,
     cosine,
@@ -72,18 +94,24 @@ struct TrainingSettings {
     OnNan on_nan = OnNan::abort;
     int64_t max_skipped_steps = 10;    // in a row
     int64_t check_replicas_every = 0;  // steps; 0: never
+    Method method = Method::sft;
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
     double eaft_alpha = 1.0;  // of loss_type eaft
     // Distillation: a folder of scores that `trainer score` wrote; empty: none.
     std::string teacher_scores;
-    double beta = 0.0;  // 0: forward KL, 1: reverse KL
+    double beta = 0.0;  // 0: forward KL, 1: reverse KL; of pairs: how much a reward weighs
     double temperature = 1.0;
     std::optional<int64_t> loss_top_k;  // unset: as many as the scores have
     bool loss_add_tail = true;
     double sft_alpha = 0.0;  // share of the loss of the data
     std::string anchor;      // rows with scores of the base model that `trainer score` wrote
     double anchor_weight = 1.0;
+    // Losses of pairs.
+    double label_smoothing = 0.0;  // robust, exo_pair
+    FDivergence f_divergence_type = FDivergence::reverse_kl;
+    double f_alpha_divergence_coef = 0.5;
+    double discopop_tau = 0.05;
     std::optional<double> neftune_noise_alpha;  // unset or 0: no noise
     Precision mixed_precision = Precision::bf16;
     std::optional<NumberType> residual_dtype;  // unset: the type of the computation
@@ -99,6 +127,7 @@ struct TrainingSettings {
     bool activation_offloading = false;
     bool cuda_graphs = false;
 
+    bool learns_pairs() const { return method == Method::dpo; }
     bool has_fp8() const { return mixed_precision == Precision::fp8; }
     // Products in FP8 are of tensors in bf16.
     bool computes_in_bf16() const { return mixed_precision != Precision::fp32; }

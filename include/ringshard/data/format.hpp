@@ -31,6 +31,7 @@ struct FormatSettings {
     std::vector<std::string> loss_scale{};  // rules of ms-swift for parts of answers
     std::string agent_template{};           // form of tools; empty: the chat template's
     bool text_only = false;                 // drop images, audio and video from the rows
+    bool has_pairs = false;                 // rows are pairs of a chosen and a rejected answer
 
     bool chooses_messages() const { return !roles_to_train.empty() || train_on_last_turn_only; }
 };
@@ -45,8 +46,10 @@ enum class RowForm {
     chat,
     prompt_completion,
     chat_prompt_completion,
-    alpaca,   // instruction, input, output
-    segments  // texts that are tokenized apart
+    alpaca,    // instruction, input, output
+    segments,  // texts that are tokenized apart
+    pair,      // chosen and rejected answers to one prompt, two documents
+    chat_pair
 };
 struct DatasetFormat {
     RowForm form = RowForm::text;
@@ -54,6 +57,7 @@ struct DatasetFormat {
     // The masks of a row that select its targets.
     bool uses_completion_mask = false;
     bool uses_assistant_mask = false;
+    bool has_prompt = true;  // of a pair; else it is what both answers begin with
     std::vector<std::string> used_columns{};
     std::vector<std::string> warnings{};  // for the user, about the effect of the settings
 };

@@ -49,6 +49,7 @@ struct RowSettings {
     std::optional<int64_t> max_length;
     int64_t min_length = 0;  // shorter documents are dropped
     config::TruncationMode truncation = config::TruncationMode::keep_start;
+    bool has_pairs = false;  // a sample is two documents, each of which is cut
     bool packs = false;
     config::PackingStrategy strategy = config::PackingStrategy::bfd;
     config::PackingScope scope = config::PackingScope::batch;

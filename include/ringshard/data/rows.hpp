@@ -36,8 +36,9 @@ struct FlatBatch {
         bool operator==(const RowStart&) const = default;
     };
     std::vector<RowStart> row_starts{};
+    bool has_pairs = false;  // each row is a chosen and a rejected document
     int64_t num_targets() const;
-    double target_weight() const;  // sum over all targets
+    double loss_weight() const;  // of all targets, or 1 for each pair
     // Where several adapters train together: where the rows of each begin in the list, in their
     // order, and the random bits of dropout of its step.
     struct AdapterStart {
@@ -76,6 +77,7 @@ public:
     const std::string& content_hash() const { return content_hash_; }
     // Describes how the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
+    bool has_pairs() const { return has_pairs_; }
     const std::filesystem::path& name() const { return name_; }  // of the file, if there is one
 
     const std::shared_ptr<const StoredScores>& scores() const { return scores_; }
@@ -90,6 +92,7 @@ private:
     std::filesystem::path name_ = "rows in memory";
     std::string about_;
     std::string content_hash_;
+    bool has_pairs_ = false;
     std::optional<RowTotals> totals_;
     std::shared_ptr<const StoredScores> scores_;  // or null
     std::shared_ptr<const void> owner_;           // of the data that the spans show

@@ -31,6 +31,8 @@ struct FurtherNumber {
     std::optional<size_t> divisor{};
 };
 
+class PairLoss;
+
 // What a run learns: the loss of a token and its gradient, from the logits. The head calls it with
 // one chunk of tokens after the other. One objective is one file in src/model/objectives/.
 class Objective {
@@ -49,6 +51,9 @@ public:
     // logits stay.
     virtual void evaluate(const at::Tensor& logits, const ops::Targets& targets,
                           const at::Tensor& token_stats) const = 0;
+    // The loss of pairs of documents, which says by what the loss of a token is multiplied; null:
+    // tokens are learned one by one.
+    virtual const PairLoss* pair_loss() const { return nullptr; }
 };
 
 // Cross-entropy of the targets in one of its forms: one pass of one kernel.

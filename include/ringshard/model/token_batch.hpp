@@ -17,6 +17,14 @@ struct StoredDistributions {
     at::Tensor log_probs;  // [s, k] fp32
 };
 
+// Pairs of a chosen and a rejected document, p of them, on the host. A side is one of these
+// documents: 2 x its pair, and 1 more for the rejected one.
+struct TokenPairs {
+    std::vector<int64_t> sides;     // of each of this rank's n targets
+    std::vector<double> targets;    // [2 p]: how many a side has, over the sequence group
+    std::vector<double> reference;  // [2 p]: log-probability of a side under the reference
+};
+
 // A micro-batch as one rank sees it: its tokens of the flat list of documents.
 struct TokenBatch {
     static constexpr int64_t no_target = -100;
@@ -38,6 +46,7 @@ struct TokenBatch {
     // the input of the head; none: nobody asks.
     std::optional<at::Tensor> gradient_norms{};
     std::optional<StoredDistributions> stored{};  // for an objective that reads it
+    std::optional<TokenPairs> pairs{};            // for one of pairs
 
     int64_t num_counted() const { return tokens.size(0) - num_fillers; }
 };

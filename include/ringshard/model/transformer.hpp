@@ -110,8 +110,12 @@ public:
     // Returns the sums of the routers over the backward passes since the last call.
     RouterLoad take_router_load() const;
 
-    // What evaluations report. Collective over the zero group.
+    // What evaluations report: for pairs all numbers of the objective. Collective over the zero
+    // group.
     at::Tensor evaluate(const TokenBatch& batch) const;
+
+    // The log-probability of each side of the batch's pairs. Collective over the zero group.
+    std::vector<double> log_probs_of_sides(const TokenBatch& batch) const;
 
     // The cross-entropy, and the `top_k` most likely tokens in the place of each target, with
     // their log-probabilities at a temperature. Collective over the zero group.
@@ -162,6 +166,9 @@ private:
     // returns.
     template <class Work>
     at::Tensor for_heads(const TokenBatch& batch, Work work) const;
+    // The cross-entropy of every target.
+    at::Tensor read_targets(const TokenBatch& batch, const shard::UnitTensors& weights,
+                            const at::Tensor& x) const;
     // The head of rows of one adapter, or of the model.
     const HeadParameters& head_of(const TokenBatch& batch) const;
     Pass reading(const TokenBatch& batch, const Positions& positions,

@@ -10,6 +10,7 @@
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/train/numbers.hpp"
+#include "ringshard/train/reference_log_probs.hpp"
 
 namespace ringshard::train {
 
@@ -27,6 +28,10 @@ public:
           model_(model),
           adapter_(adapter) {}
 
+    const data::Rows& rows() const { return rows_; }
+    // For rows that are pairs, before the first evaluation.
+    void give_reference(ReferenceLogProbs reference) { reference_ = std::move(reference); }
+
     // Calls `before_batch` with the operations of the slowest rank, as if there were a backward
     // pass. Collective over the world.
     EvaluationNumbers evaluate(const std::function<void(double)>& before_batch) const;
@@ -35,6 +40,7 @@ private:
     std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
     data::FlatBatch batch_of_round(int64_t round) const;
     std::vector<double> count_longest() const;
+    model::TokenBatch tokens_of_round(data::FlatBatch batch) const;
 
     data::Rows rows_;
     int64_t batch_size_;
@@ -42,6 +48,7 @@ private:
     const mesh::Mesh& mesh_;
     const model::Transformer& model_;
     std::optional<size_t> adapter_;
+    ReferenceLogProbs reference_;  // of rows that are pairs
 };
 
 }  // namespace ringshard::train

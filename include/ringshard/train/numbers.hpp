@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ringshard/comm/agree.hpp"
@@ -101,6 +102,8 @@ struct EvaluationNumbers {
     int64_t batches = 0;
     double seconds = 0;
     std::string set{};  // name of the evaluation set; empty: the only one
+    // Of pairs: the further numbers of their objective.
+    std::vector<std::pair<std::string, double>> of_objective{};
 };
 
 }  // namespace ringshard::train

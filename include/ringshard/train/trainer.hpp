@@ -20,6 +20,7 @@
 #include "ringshard/optim/schedule.hpp"
 #include "ringshard/shard/zero.hpp"
 #include "ringshard/train/numbers.hpp"
+#include "ringshard/train/reference_log_probs.hpp"
 
 namespace ringshard::train {
 
@@ -56,6 +57,8 @@ public:
     // From now on the documents of each step can be looked at, until the next one.
     void watch_documents();
     const StepDocuments& documents() const { return *documents_; }
+    // For rows that are pairs, before the first step.
+    void give_reference(ReferenceLogProbs reference) { reference_ = std::move(reference); }
     // Lets faults spoil the numbers of steps, for tests. They must outlive this.
     void seed_faults(Faults& faults) { faults_ = &faults; }
 
@@ -141,6 +144,7 @@ private:
     std::set<int64_t> non_finite_before_;       // steps for which the run has gone back
     RankTimes after_the_sums_;                  // of the last step, on this rank
     std::unique_ptr<StepDocuments> documents_;  // null: nobody looks at them
+    ReferenceLogProbs reference_;               // of rows that are pairs
     Faults* faults_ = nullptr;                  // null: none is seeded
 };
 

@@ -14,10 +14,10 @@ void add_distillation_options(OptionGroup<TrainingSettings>& group) {
     group
         .serve("beta", &TrainingSettings::beta,
                "With teacher_scores: the divergence from the teacher. 0: forward KL; 1: reverse "
-               "KL; between: generalised Jensen-Shannon.")
+               "KL; between: generalised Jensen-Shannon. With method dpo: the factor of rewards, "
+               "0.1 unless given.")
         .shapes_loss_if_set()
-        .at_least(0)
-        .at_most(1);
+        .at_least(0);
     group
         .serve("temperature", &TrainingSettings::temperature,
                "With teacher_scores: the temperature of both distributions; for score: that of the "
@@ -233,8 +233,14 @@ void add_training_options(OptionTable& table) {
     group
         .serve("loss_type", &TrainingSettings::loss_type,
                "Cross-entropy; its dynamic fine-tuning form; or eaft, which multiplies that of a "
-               "token by the entropy of the model's 20 most likely tokens.")
-        .shapes_loss();
+               "token by the entropy of the model's 20 most likely tokens. With method dpo: the "
+               "loss of a pair, sigmoid or another one of TRL's.")
+        .shapes_loss()
+        .but_not({"sft"},
+                 "a loss of tokens is none of pairs; train on the chosen answers by trainer sft")
+        .but_not({"aot", "aot_unpaired"},
+                 "it depends on which pairs meet in a batch, so on the number of ranks; name a "
+                 "loss of one pair, such as sigmoid");
     group
         .serve("eaft_alpha", &TrainingSettings::eaft_alpha,
                "With loss_type eaft: the power of the entropy.")

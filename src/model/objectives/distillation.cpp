@@ -6,6 +6,8 @@
 
 #include "distillation.hpp"
 
+#include "ringshard/base/error.hpp"
+
 namespace ringshard::model {
 
 namespace {

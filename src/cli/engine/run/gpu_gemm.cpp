@@ -9,6 +9,7 @@
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
+#include "ringshard/config/row_length.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "run_adapters.hpp"
@@ -22,7 +23,7 @@ std::vector<LayerProduct> products_of_step(const config::Config& config,
                                            const mesh::MeshShape& shape, double device_memory) {
     const int64_t rows = config.training.per_device_train_batch_size *
                          std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
-    const int64_t length = config.data.max_length.value_or(spec.max_positions);
+    const int64_t length = config::most_tokens_of_row(config).value_or(spec.max_positions);
     const int64_t tokens = rows * length / shape.sequence();
     const model::Chunks chunks =
         model::chunks_of(spec, at::kBFloat16, c10::DeviceType::CUDA, device_memory);

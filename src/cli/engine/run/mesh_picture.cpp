@@ -7,6 +7,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/config/row_length.hpp"
 
 namespace ringshard::cli {
 
@@ -53,9 +54,9 @@ std::string describe_step(const mesh::MeshShape& shape, const config::Config& co
             "every {} ranks share one batch (cp_size {} x sp_size {}), so there are fewer data "
             "ranks than devices\n",
             shape.sequence(), shape.ring, shape.ulysses);
-    if (config.data.max_length)
-        lines += format_text("at most {} tokens per step (max_length {})\n",
-                             batch * *config.data.max_length, *config.data.max_length);
+    if (const auto length = config::most_tokens_of_row(config))
+        lines += format_text("at most {} tokens per step (max_length {})\n", batch * *length,
+                             *config.data.max_length);
     const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
     lines += format_text("{}{}\n", cuts.any() ? format_text("over {} ranks ", shape.zero()) : "",
                          to_text(cuts));

@@ -8,6 +8,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/resolve.hpp"
+#include "ringshard/config/row_length.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/plan/kept_activations.hpp"
 
@@ -57,7 +58,8 @@ std::string describe_automatic(const config::ActivationPolicies& chosen,
 }
 
 Expected<Answer> Planner::answer(const config::Settings& settings) const {
-    return answer(settings, settings.values.data.max_length.value_or(spec_.max_positions));
+    return answer(settings,
+                  config::most_tokens_of_row(settings.values).value_or(spec_.max_positions));
 }
 
 Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_length) const {

@@ -5,6 +5,7 @@
 #include "check_plan.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/model/passed_hash.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "run_checkpoints.hpp"
@@ -96,6 +97,11 @@ MaybeFailure TrainingRun::train_to_the_end(const job::Deadline& deadline) {
     if (world.is_root()) parent_ = parent_of(begun.origin, output_dir);
     if (parent_) keep_in_parent(*parent_, output_dir);
     auto progress = beginning.first(std::move(begun.origin));
+    if (progress && inputs.data.training.has_pairs())
+        if (const auto failure = give_references(beginning)) {
+            note_end(beginning.attempt(), *failure, world);
+            return failure;
+        }
     for (;;) {
         if (!progress) return progress.failure();
         auto ending = take_attempt(beginning, progress.value(), deadline);
@@ -144,6 +150,54 @@ comm::Agreed<std::string> TrainingRun::compute_references() {
         [&job = job](double operations) { job.watchdog->expect(operations); });
     job.watchdog->begin(watch::Work::other);
     return text;
+}
+
+// Returns the reference of these rows. A run that begins computes it; one that goes on finds it in
+// output_dir, or in the folder of the run from which it goes on.
+comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Rows& rows,
+                                                                 const fs::path& resumed_from) {
+    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
+    const std::string name = train::ReferenceLogProbs::file_name(rows);
+    const fs::path mine = fs::path(context.settings.values.run.output_dir) / name;
+    if (resumed_from.empty()) {
+        if (context.world.is_root())
+            std::cerr << "computing the reference of " << rows.size() << " pairs\n";
+        job.watchdog->begin(watch::Work::evaluation);
+        const auto failure = train::write_reference_log_probs(
+            mine, rows, context.settings.values.evaluation.per_device_eval_batch_size,
+            context.world, job.mesh, model_.stack.transformer,
+            [&job = job](double operations) { job.watchdog->expect(operations); });
+        job.watchdog->begin(watch::Work::other);
+        if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
+    }
+    const auto found = comm::of_root(context.world, [&]() -> Expected<std::string> {
+        for (const fs::path& file : {mine, resumed_from.parent_path() / name})
+            if (fs::exists(file)) return file.string();
+        return Failure{
+            ExitCode::missing_input,
+            format_text("{} is missing: it holds the log-probabilities of these pairs under the "
+                        "model at the start of the run, which a checkpoint does not have. Put it "
+                        "back, name the same rows as before, or begin a run with the exported "
+                        "model",
+                        mine.string())};
+    });
+    if (!found) return found.failure();
+    const auto invisible = wait_until_visible(found.value());
+    return comm::agreed(context.world, invisible
+                                           ? Expected<train::ReferenceLogProbs>(*invisible)
+                                           : train::ReferenceLogProbs::map(found.value(), rows));
+}
+
+MaybeFailure TrainingRun::give_references(const Beginning& beginning) {
+    const auto of_training = reference_of(stages_.inputs.data.training, beginning.resumed_from());
+    if (!of_training) return of_training.failure();
+    model_.trainer.give_reference(of_training.value());
+    for (train::Evaluator& evaluator : model_.evaluators) {
+        const auto reference = reference_of(evaluator.rows(), beginning.resumed_from());
+        if (!reference) return reference.failure();
+        evaluator.give_reference(reference.value());
+    }
+    return std::nullopt;
 }
 
 comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,

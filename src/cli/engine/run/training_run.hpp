@@ -49,6 +49,10 @@ private:
     std::optional<comm::AgreedFailure> add_weights_to_checkpoints(const Beginning& beginning);
 
     comm::Agreed<std::string> compute_references();
+    // Gives all rows that are pairs their reference.
+    std::optional<comm::AgreedFailure> give_references(const Beginning& beginning);
+    comm::Agreed<train::ReferenceLogProbs> reference_of(const data::Rows& rows,
+                                                        const std::filesystem::path& resumed_from);
 
     RunStages stages_;
     std::optional<PassedTensors> passed_;

@@ -9,17 +9,28 @@ namespace {
 // Commands that prepare rows and train on them.
 
 Command train() {
-    return {
-        "train",
-        "train a model (the default command)",
-        {"[train] --setting value ..."},
-        "Trains on all ranks that srun or mpirun starts. The same command again goes on from "
-        "the newest checkpoint, on any number of ranks. Also called sft: supervised fine-tuning "
-        "is the only method.",
-        TakesSettings::yes,
-        {},
-        {"model_name_or_path", "dataset_name", "output_dir", "profile", "cp_size", "sp_size",
-         "max_length", "packing", "learning_rate", "config"}};
+    return {"train",
+            "train a model (the default command)",
+            {"[train] --setting value ..."},
+            "Trains on all ranks that srun or mpirun starts. The same command again goes on from "
+            "the newest checkpoint, on any number of ranks. Also called sft: supervised "
+            "fine-tuning.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "profile", "cp_size", "sp_size",
+             "max_length", "packing", "learning_rate", "config"}};
+}
+
+Command dpo() {
+    return {"dpo",
+            "train on pairs of a chosen and a rejected answer",
+            {"dpo --setting value ..."},
+            "Direct preference optimisation: train with method dpo. The rows have a prompt, chosen "
+            "and rejected; the reference is the model at the start of the run.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "profile", "loss_type", "beta",
+             "learning_rate", "max_length", "use_peft", "config"}};
 }
 
 Command fork() {
@@ -250,9 +261,9 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(),        fork(),      prepare(), plan(),    prove(),  tokenize(), inspect(),
-        export_model(), verify(),    score(),   plot(),    report(), sweep(),    init(),
-        config(),       configure(), doctor(),  version(), help()};
+        train(),   dpo(),          fork(),      prepare(), plan(),    prove(),  tokenize(),
+        inspect(), export_model(), verify(),    score(),   plot(),    report(), sweep(),
+        init(),    config(),       configure(), doctor(),  version(), help()};
     return all;
 }
 

@@ -1,0 +1,54 @@
+#include "../option_group.hpp"
+#include "ringshard/config/config.hpp"
+
+namespace ringshard::config {
+
+void add_preference_options(OptionTable& table) {
+    OptionGroup group(table, "Preferences", &Config::training);
+    group
+        .serve("method", &TrainingSettings::method,
+               "What the rows are: sft, examples to learn from; dpo, pairs of a chosen and a "
+               "rejected answer. `trainer dpo` sets it, with TRL's defaults of DPO.")
+        .shapes_loss_if_set();
+    group
+        .serve("label_smoothing", &TrainingSettings::label_smoothing,
+               "With loss_type robust and exo_pair: the share of pairs that are the other way "
+               "round.")
+        .shapes_loss_if_set()
+        .at_least(0)
+        .below(0.5);
+    group
+        .serve("f_divergence_type", &TrainingSettings::f_divergence_type,
+               "With method dpo: the divergence from the model at the start of the run that a loss "
+               "of two answers' difference stands for.")
+        .shapes_loss_if_set();
+    group
+        .serve("f_alpha_divergence_coef", &TrainingSettings::f_alpha_divergence_coef,
+               "With f_divergence_type alpha_divergence: its alpha.")
+        .shapes_loss_if_set();
+    group
+        .serve("discopop_tau", &TrainingSettings::discopop_tau,
+               "With loss_type discopop: the temperature of its two parts.")
+        .shapes_loss_if_set()
+        .above(0);
+
+    const std::string before =
+        "the log-probabilities of the reference, which is the model at the start of the run, are "
+        "computed once, before the first step";
+    group.accept("precompute_ref_log_probs", Shape::boolean, "false", before);
+    group.accept("precompute_ref_batch_size", Shape::integer, "null", before);
+    group.refuse("sync_ref_model", Shape::boolean, "false",
+                 "the reference stays the model at the start of the run; leave it out");
+    const std::string of_sync = "it concerns sync_ref_model, which is not served";
+    group.accept("ref_model_mixup_alpha", Shape::number, "0.6", of_sync);
+    group.accept("ref_model_sync_steps", Shape::integer, "512", of_sync);
+    group.refuse("disable_dropout", Shape::boolean, "true",
+                 "pairs are compared without dropout, as the reference is; leave it out");
+    group.refuse("ld_alpha", Shape::number, "null",
+                 "every token of an answer counts alike; leave it out");
+    group.refuse("use_weighting", Shape::boolean, "false", "every pair counts alike; leave it out");
+    group.refuse("loss_weights", Shape::word, "null",
+                 "a run has one loss of pairs; name one as loss_type, and leave it out");
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+namespace ringshard::model {
+
+// A side of a pair: an answer.
+struct PairSide {
+    double log_prob;   // sum over its targets
+    double reference;  // the same under the reference
+    double targets;    // how many they are
+};
+
+// What a pair costs, from the log-probabilities of its sides.
+class PairLoss {
+public:
+    virtual ~PairLoss() = default;
+
+    struct Value {
+        double loss;
+        double d_chosen;    // d loss / d log_prob of the chosen side
+        double d_rejected;  // the same of the rejected one
+        // As Objective::further_numbers() names them.
+        std::vector<double> further;
+    };
+    virtual Value of(const PairSide& chosen, const PairSide& rejected) const = 0;
+};
+
+}  // namespace ringshard::model

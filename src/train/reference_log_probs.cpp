@@ -1,0 +1,108 @@
+#include "ringshard/train/reference_log_probs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/data/array_file.hpp"
+#include "row_work.hpp"
+#include "shard_batch.hpp"
+
+namespace ringshard::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ScoredPair {
+    int64_t row;
+    std::array<double, 2> log_probs;
+};
+
+// Returns the rows of a data rank in a round.
+std::vector<int64_t> rows_of_round(const data::Rows& rows, int64_t batch_size,
+                                   const mesh::Mesh& mesh, int64_t round) {
+    const int64_t first = (round * mesh.shape().data() + mesh.data_rank()) * batch_size;
+    const int64_t begin = std::min(rows.size(), first);
+    std::vector<int64_t> numbers(
+        static_cast<size_t>(std::min(rows.size(), first + batch_size) - begin));
+    std::iota(numbers.begin(), numbers.end(), begin);
+    return numbers;
+}
+
+std::vector<double> in_order_of_rows(const std::vector<std::string>& of_ranks, int64_t num_rows) {
+    std::vector<double> numbers(2 * static_cast<size_t>(num_rows));
+    for (const std::string& bytes : of_ranks) {
+        std::vector<ScoredPair> pairs(bytes.size() / sizeof(ScoredPair));
+        std::memcpy(pairs.data(), bytes.data(), bytes.size());
+        for (const auto& [row, log_probs] : pairs)
+            std::ranges::copy(log_probs, numbers.begin() + 2 * row);
+    }
+    return numbers;
+}
+
+std::optional<Failure> write(const fs::path& file, const data::Rows& rows,
+                             const std::vector<double>& numbers) {
+    const fs::path unfinished = file.string() + ".unfinished";
+    std::error_code error;
+    fs::remove(unfinished, error);
+    const data::NamedBytes array{"log_probs", std::as_bytes(std::span(numbers))};
+    if (auto failure =
+            data::write_array_file(unfinished, rows.content_hash(), std::span(&array, 1)))
+        return failure;
+    return rename_atomically(unfinished, file);
+}
+
+}  // namespace
+
+std::string ReferenceLogProbs::file_name(const data::Rows& rows) {
+    return "reference-" + rows.content_hash();
+}
+
+Expected<ReferenceLogProbs> ReferenceLogProbs::map(const fs::path& file, const data::Rows& rows) {
+    const auto mapped = data::ArrayFile::map(file);
+    if (!mapped) return mapped.failure();
+    ReferenceLogProbs reference;
+    reference.numbers_ = mapped.value().array<double>("log_probs");
+    reference.owner_ = mapped.value().owner();
+    if (mapped.value().about() != rows.content_hash() ||
+        std::ssize(reference.numbers_) != 2 * rows.size())
+        return Failure{ExitCode::bad_data,
+                       format_text("{}: holds the reference of other rows", file.string())};
+    return reference;
+}
+
+std::optional<Failure> write_reference_log_probs(const fs::path& file, const data::Rows& rows,
+                                                 int64_t batch_size, const comm::Group& world,
+                                                 const mesh::Mesh& mesh,
+                                                 const model::Transformer& model,
+                                                 const std::function<void(double)>& before_batch) {
+    const int64_t per_round = batch_size * mesh.shape().data();
+    const auto mine = [&](int64_t round) { return rows_of_round(rows, batch_size, mesh, round); };
+    std::vector<double> operations;
+    for (int64_t round = 0; round * per_round < rows.size(); ++round)
+        operations.push_back(operations_of_rows(model.operations(), rows, mine(round)));
+    std::vector<ScoredPair> scored;
+    int64_t round = 0;
+    for (const double of_round : largest_of_rounds(operations, world)) {
+        before_batch(of_round);
+        const std::vector<int64_t> numbers = mine(round++);
+        const data::FlatBatch batch = data::flatten(rows, numbers);
+        model::TokenPairs pairs = pairs_of(batch, {}, mesh);
+        model::TokenBatch tokens = shard_batch(batch, mesh, model.masks());
+        tokens.pairs = std::move(pairs);
+        const std::vector<double> sides = model.log_probs_of_sides(tokens);
+        if (mesh.sequence_rank() != 0) continue;
+        for (size_t pair = 0; pair < numbers.size(); ++pair)
+            scored.push_back({numbers[pair], {sides[2 * pair], sides[2 * pair + 1]}});
+    }
+    const std::string bytes(reinterpret_cast<const char*>(scored.data()),
+                            scored.size() * sizeof(ScoredPair));
+    const std::vector<std::string> of_ranks = world.gather_to_root(bytes);
+    if (!world.is_root()) return std::nullopt;
+    return write(file, rows, in_order_of_rows(of_ranks, rows.size()));
+}
+
+}  // namespace ringshard::train
