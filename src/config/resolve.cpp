@@ -28,8 +28,13 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
     if (const Assignment* profile = resolver.strongest("profile");
         profile != nullptr && !is_null(profile->text))
         resolver.take(read_profile(table, profile->statement, result.notes, result.problems));
-    if (const Assignment* method = resolver.strongest("method"); method != nullptr)
-        resolver.take(method_defaults(method->text));
+    if (const Assignment* method = resolver.strongest("method"); method != nullptr) {
+        Statements defaults = method_defaults(method->text);
+        std::erase_if(defaults, [&](const Statement& statement) {
+            return resolver.strongest(statement.name) != nullptr;
+        });
+        resolver.take(defaults);
+    }
 
     resolver.apply();
     resolver.report_accepted();

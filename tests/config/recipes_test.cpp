@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
                         "lr_quadratic_warmup: not needed"));
     BOOST_TEST(has_note(resolution_of("a.yaml", start + "eval_table_size: 2\n"),
                         "eval_table_size: not needed"));
-    BOOST_TEST(refuses("a.yaml", start + "rl: dpo\n", "rl = dpo"));
+    BOOST_TEST(refuses("a.yaml", start + "rl: kto\n", "rl = kto"));
     BOOST_TEST(refuses("a.yaml", start + "gptq: true\n", "GPTQ"));
     BOOST_TEST(refuses("a.yaml", start + "plugins:\n  - my.Plugin\n", "my.Plugin"));
     BOOST_TEST(refuses("a.yaml", start + "sequence_length: 4\n", "did you mean sequence_len?"));
@@ -232,6 +232,26 @@ BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
     BOOST_TEST(refuses("a.yaml", start + "micro_batch_size: many\n", "micro_batch_size = many"));
     BOOST_TEST(resolution_of("a.yaml", start + "rl:\ngptq: false\nsomething_new: false\n")
                    .problems.empty());
+}
+
+BOOST_AUTO_TEST_CASE(pairs_of_answers) {
+    const auto recipe = [](const std::string& type, const std::string& more) {
+        return "base_model: org/base\nsequence_len: 512\nrl: dpo\n" + more +
+               "datasets:\n  - path: org/pairs\n    type: " + type +
+               "\n    field_messages: turns\n    field_chosen: better\n    roles:\n"
+               "      user: [person]\n      assistant: [model]\n";
+    };
+    const config::Config config =
+        of_recipe("a.yaml", recipe("chat_template.default", "rl_beta: 0.3\n"));
+    BOOST_TEST((config.training.method == config::Method::dpo));
+    BOOST_TEST((config.training.loss_type == config::LossType::sigmoid));
+    BOOST_TEST(config.training.beta == 0.3);
+    BOOST_TEST(config.data.roles_to_train.empty());
+    BOOST_TEST(config.data.datasets.find("for turn in turns") != std::string::npos);
+    BOOST_TEST(config.data.datasets.find("better if better is string") != std::string::npos);
+    BOOST_TEST(refuses("a.yaml", recipe("chatml.intel", ""), "the type chatml.intel"));
+    BOOST_TEST(refuses("a.yaml", recipe("chat_template", "dpo_use_weighting: true\n"),
+                       "dpo_use_weighting = true"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -279,11 +299,46 @@ neftune_noise_alpha: 5
     const config::Config muon = of_recipe("lf.yaml", recipe + "use_muon: true\n");
     BOOST_TEST((muon.training.optim == config::Optimizer::muon));
     BOOST_TEST(muon.training.optim_args == "adjust_lr_fn=match_rms_adamw");
-    BOOST_TEST(refuses("lf.yaml", "model_name_or_path: m\nstage: dpo\n", "stage = dpo"));
+    BOOST_TEST(refuses("lf.yaml", "model_name_or_path: m\nstage: kto\n", "stage = kto"));
     BOOST_TEST(refuses(
         "lf.yaml",
         "model_name_or_path: m\nstage: sft\ndataset: three\ndataset_dir: " + folder.string() + "\n",
         "three: dataset_info.json has no such entry"));
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(pairs_of_answers) {
+    const TemporaryFile info("dataset_info.json", R"({
+        "texts": {"file_name": "texts.json", "ranking": true, "columns": {"rejected": "worse"}},
+        "turns": {"file_name": "turns.json", "ranking": true, "formatting": "sharegpt"},
+        "plain": {"file_name": "plain.json"}})");
+    const auto folder = std::filesystem::path(info.path()).parent_path() / "ringshard_pairs";
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(info.path(), folder / "dataset_info.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    const auto recipe = [&](const std::string& dataset, const std::string& more) {
+        return format_text(
+            "model_name_or_path: m\nstage: dpo\nfinetuning_type: lora\ndataset_dir: {}\n"
+            "dataset: {}\ntemplate: qwen\n{}",
+            folder.string(), dataset, more);
+    };
+    const config::Config config =
+        of_recipe("lf.yaml", recipe("texts,turns", "pref_beta: 0.2\npref_loss: ipo\n"));
+    BOOST_TEST((config.training.method == config::Method::dpo));
+    BOOST_TEST((config.training.loss_type == config::LossType::ipo));
+    BOOST_TEST(config.training.beta == 0.2);
+    BOOST_TEST(config.training.learning_rate == 5e-5);
+    BOOST_TEST(config.data.roles_to_train.empty());
+    BOOST_TEST(config.data.datasets.find("{{ worse | tojson }}") != std::string::npos);
+    BOOST_TEST(config.data.datasets.find("else chosen['value'])") != std::string::npos);
+    BOOST_TEST((of_recipe("lf.yaml", recipe("turns", "")).training.beta == 0.1));
+    BOOST_TEST(refuses("lf.yaml", recipe("plain", ""), "plain: the entry is no ranking"));
+    BOOST_TEST(refuses("lf.yaml", recipe("turns", "pref_loss: orpo\n"), "pref_loss = orpo"));
+    BOOST_TEST(refuses("lf.yaml", recipe("turns", "pref_ftx: 0.1\n"), "pref_ftx = 0.1"));
+    BOOST_TEST(refuses(
+        "lf.yaml",
+        "model_name_or_path: m\nstage: sft\ndataset: turns\ndataset_dir: " + folder.string() + "\n",
+        "the rows are pairs, of stage dpo"));
     std::filesystem::remove_all(folder);
 }
 

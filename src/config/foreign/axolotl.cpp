@@ -27,7 +27,24 @@ void read_plugins(ForeignImport& import) {
         import.idle("plugins", "kernels are built in, and trackers are report_to");
 }
 
+// Reads what else than rows by themselves is learned.
+void read_method(ForeignImport& import) {
+    const bool has_pairs = learns_pairs(import);
+    for (const char* key : {"rl_beta", "dpo_beta"})
+        if (import.has(key) && has_pairs)
+            import.set(key, "beta", import.at(key));
+        else if (import.has(key))
+            import.idle(key, "it concerns preferences");
+    const std::string method = import.text("rl");
+    if (!import.has("rl")) return;
+    if (method == "false" || method == "none") return import.idle("rl", "rows are learned alone");
+    if (!has_pairs) return import.refuse("rl", reasons::fine_tuning_only);
+    import.set("rl", "method", std::string("dpo"));
+    if (method == "ipo") import.set("rl", "loss_type", method);
+}
+
 void translate_axolotl(ForeignImport& import) {
+    read_method(import);
     read_axolotl_model(import);
     read_axolotl_data(import);
     read_axolotl_training(import);

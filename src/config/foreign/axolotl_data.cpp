@@ -29,13 +29,15 @@ public:
             import_.set_default("packing", "true");
             import_.set_default("packing_strategy", "wrapped");
         }
-        if (has_conversations_ && !import_.is_on("train_on_inputs"))
+        if (has_conversations_ && !has_pairs() && !import_.is_on("train_on_inputs"))
             import_.set(path, "roles_to_train", ordered_json::array({"assistant"}));
         read_evaluation();
         read_excess();
     }
 
 private:
+    bool has_pairs() const { return learns_pairs(import_); }
+
     ordered_json list_at(const std::string& path) const {
         const ordered_json& value = import_.at(path);
         if (value.is_array()) return value;
@@ -100,6 +102,8 @@ private:
                                           "conversation",
                                           "field_tools",
                                           "train_on_eos",
+                                          "field_chosen",
+                                          "field_rejected",
                                           "field_thinking",
                                           "template_thinking_key",
                                           "chat_template",
@@ -116,8 +120,13 @@ private:
     void read_type(const std::string& path, const ordered_json& entry, ordered_json& source) {
         const ordered_json type = entry.value("type", ordered_json());
         const bool learns_prompt = import_.is_on("train_on_inputs");
-        if (type.is_object()) return read_user_defined(type, learns_prompt, source);
         const std::string name = type.is_string() ? type.get<std::string>() : "";
+        if (has_pairs() && !name.starts_with("chat_template"))
+            return import_.refuse(path, format_text("the type {} of a dataset of pairs; use "
+                                                    "chat_template.default, or row_template, which "
+                                                    "makes rows of any columns",
+                                                    setting_text(type)));
+        if (type.is_object()) return read_user_defined(type, learns_prompt, source);
         if (name.starts_with("chat_template") || name.starts_with("sharegpt"))
             return read_conversation(path, entry, name.starts_with("sharegpt"), source);
         if (name == "alpaca") {
@@ -206,12 +215,22 @@ private:
         const std::string role = key("role", "message_field_role", is_share_gpt ? "from" : "role");
         const std::string content =
             key("content", "message_field_content", is_share_gpt ? "value" : "content");
+        const ordered_json roles_of_turns =
+            entry.value("roles", ordered_json{{"user", {"human", "user"}},
+                                              {"assistant", {"gpt", "assistant"}},
+                                              {"system", {"system"}},
+                                              {"tool", {"tool"}}});
+        if (has_pairs()) {
+            source.erase("column_map");
+            source["row_template"] =
+                pair_template(turns_of(field, role, content, roles_of_turns),
+                              text_of_message(text("field_chosen", "chosen"), content),
+                              text_of_message(text("field_rejected", "rejected"), content));
+            return;
+        }
         if (role != "role") source["role_key"] = role;
         if (content != "content") source["content_key"] = content;
-        source["roles"] = entry.value("roles", ordered_json{{"user", {"human", "user"}},
-                                                            {"assistant", {"gpt", "assistant"}},
-                                                            {"system", {"system"}},
-                                                            {"tool", {"tool"}}});
+        source["roles"] = roles_of_turns;
         if (entry.value("drop_system_message", false))
             source["row_template"] = format_text(
                 "{}\"messages\": {}{} | rejectattr('{}', 'equalto', 'system') | list | tojson {}{}",

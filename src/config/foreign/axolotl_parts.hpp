@@ -5,6 +5,12 @@
 // The keys of axolotl that its table does not translate by itself.
 namespace ringshard::config {
 
+// Whether rows are pairs of answers.
+inline bool learns_pairs(const ForeignImport& import) {
+    const std::string method = import.text("rl");
+    return method == "dpo" || method == "ipo";
+}
+
 // Reads the base, its chat template, the adapter and the precision.
 void read_axolotl_model(ForeignImport& import);
 // Reads the datasets and the evaluation data.

@@ -109,9 +109,32 @@ void read_tool_format(ForeignImport& import) {
                       "agent_template has the forms hermes and react_en");
 }
 
+// Settings of preferences, which a file of another stage may have too.
+void read_preferences(ForeignImport& import) {
+    if (import.text("stage") != "dpo") {
+        for (const char* key : {"pref_beta", "pref_loss", "pref_ftx", "dpo_label_smoothing"})
+            if (import.has(key)) import.idle(key, "it concerns preferences");
+        return;
+    }
+    import.set("stage", "method", std::string("dpo"));
+    if (import.has("pref_beta")) import.set("pref_beta", "beta", import.at("pref_beta"));
+    const std::string loss = import.text("pref_loss", "sigmoid");
+    if (loss != "sigmoid" && loss != "hinge" && loss != "ipo")
+        import.refuse("pref_loss", "use sigmoid, hinge or ipo");
+    else
+        import.set("pref_loss", "loss_type", loss);
+    if (import.number("pref_ftx", 0) > 0)
+        import.refuse("pref_ftx", "the loss is that of pairs alone; leave it out");
+    if (import.number("dpo_label_smoothing", 0) > 0)
+        import.refuse("dpo_label_smoothing",
+                      "loss_type robust has label_smoothing, which is another loss");
+}
+
 void translate_llama_factory(ForeignImport& import) {
     const std::string stage = import.text("stage", "sft");
-    if (stage != "sft" && stage != "pt") import.refuse("stage", reasons::fine_tuning_only);
+    if (stage != "sft" && stage != "pt" && stage != "dpo")
+        import.refuse("stage", reasons::fine_tuning_only);
+    read_preferences(import);
     read_tuner(import);
     read_base(import);
     read_rope(import);

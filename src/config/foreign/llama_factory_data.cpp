@@ -4,6 +4,7 @@
 #include "../value_text.hpp"
 #include "llama_factory_data.hpp"
 #include "reasons.hpp"
+#include "recipe_data.hpp"
 #include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::config {
@@ -27,13 +28,14 @@ public:
         weigh(sources);
         if (!sources.empty()) import_.set("dataset", "datasets", sources);
         read_evaluation();
-        const bool learns_all = import_.is_on("train_on_prompt") || is_pretraining();
+        const bool learns_all = import_.is_on("train_on_prompt") || is_pretraining() || has_pairs();
         if (!learns_all && has_conversations_)
             import_.set("dataset", "roles_to_train", ordered_json::array({"assistant"}));
     }
 
 private:
     bool is_pretraining() const { return import_.text("stage", "sft") == "pt"; }
+    bool has_pairs() const { return import_.text("stage", "sft") == "dpo"; }
 
     std::vector<std::string> names(const std::string& key) const {
         const ordered_json& value = import_.at(key);
@@ -91,8 +93,11 @@ private:
                 import_.refuse(key, format_text("{}: {}", name, reasons::no_vision));
                 return nullptr;
             }
-        if (entry.value("ranking", false)) {
-            import_.refuse(key, format_text("{}: {}", name, reasons::fine_tuning_only));
+        if (entry.value("ranking", false) != has_pairs()) {
+            import_.refuse(key, format_text("{}: {}", name,
+                                            has_pairs() ? "the entry is no ranking, of which the "
+                                                          "rows are pairs"
+                                                        : "the rows are pairs, of stage dpo"));
             return nullptr;
         }
         std::string path;
@@ -140,19 +145,22 @@ private:
         }
         has_conversations_ = true;
         const std::string query = column(columns, "query", "input");
-        const std::string response = column(columns, "response", "output");
         const std::string system = column(columns, "system", "system");
         const std::string history = column(columns, "history", "history");
         const auto has = [](const std::string& name) { return name + " is defined and " + name; };
-        source["row_template"] =
-            "{\"messages\": [{% if " + has(system) + " %}{\"role\": \"system\", \"content\": {{ " +
-            system + " | tojson }}},{% endif %}{% for turn in (" + history + " if " + has(history) +
+        const std::string turns =
+            "{% if " + has(system) + " %}{\"role\": \"system\", \"content\": {{ " + system +
+            " | tojson }}},{% endif %}{% for turn in (" + history + " if " + has(history) +
             " else []) %}{\"role\": \"user\", \"content\": {{ turn[0] | tojson }}}, {\"role\": "
             "\"assistant\", \"content\": {{ turn[1] | tojson }}},{% endfor %}{\"role\": \"user\", "
             "\"content\": {{ (" +
-            prompt + " ~ ('\\n' ~ " + query + " if " + has(query) +
-            " else '')) | tojson }}}, {\"role\": \"assistant\", \"content\": {{ " + response +
-            " | tojson }}}]}";
+            prompt + " ~ ('\\n' ~ " + query + " if " + has(query) + " else '')) | tojson }}}";
+        if (has_pairs())
+            source["row_template"] = pair_template(turns, column(columns, "chosen", "chosen"),
+                                                   column(columns, "rejected", "rejected"));
+        else
+            source["row_template"] = "{\"messages\": [" + turns + ", " +
+                                     answer_of(column(columns, "response", "output")) + "]}";
     }
 
     void read_conversation(const ordered_json& entry, bool is_open_ai, ordered_json& source) {
@@ -168,14 +176,25 @@ private:
         const auto tag = [&](const char* name, const char* usual, const char* open_ai) {
             return column(tags, name, is_open_ai ? open_ai : usual);
         };
-        source["role_key"] = tag("role_tag", "from", "role");
-        source["content_key"] = tag("content_tag", "value", "content");
-        source["roles"] = {{"user", {tag("user_tag", "human", "user")}},
-                           {"assistant",
-                            {tag("assistant_tag", "gpt", "assistant"),
-                             tag("function_tag", "function_call", "function_call")}},
-                           {"tool", {tag("observation_tag", "observation", "tool")}},
-                           {"system", {tag("system_tag", "system", "system")}}};
+        const std::string role = tag("role_tag", "from", "role");
+        const std::string content = tag("content_tag", "value", "content");
+        const ordered_json roles = {{"user", {tag("user_tag", "human", "user")}},
+                                    {"assistant",
+                                     {tag("assistant_tag", "gpt", "assistant"),
+                                      tag("function_tag", "function_call", "function_call")}},
+                                    {"tool", {tag("observation_tag", "observation", "tool")}},
+                                    {"system", {tag("system_tag", "system", "system")}}};
+        if (has_pairs()) {
+            source.erase("column_map");
+            source["row_template"] =
+                pair_template(turns_of(messages, role, content, roles),
+                              text_of_message(column(columns, "chosen", "chosen"), content),
+                              text_of_message(column(columns, "rejected", "rejected"), content));
+            return;
+        }
+        source["role_key"] = role;
+        source["content_key"] = content;
+        source["roles"] = roles;
     }
 
     // interleave_under and interleave_over draw by interleave_probs; concat takes all.

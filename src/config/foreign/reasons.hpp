@@ -23,8 +23,10 @@ inline constexpr std::string_view tokenizer =
     "the tokenizer is that of the model's folder, exact to the tokenizers package";
 inline constexpr std::string_view model_code = "no Python is run; the architectures are built in";
 inline constexpr std::string_view reports = "trainer report draws the curves of a run";
+inline constexpr std::string_view of_preferences =
+    "preferences are learned by the losses of `trainer dpo`";
 inline constexpr std::string_view fine_tuning_only =
-    "supervised fine-tuning is served, and no reinforcement learning, preferences or rewards";
+    "supervised fine-tuning and DPO are served, and no reinforcement learning or rewards";
 inline constexpr std::string_view no_vision =
     "images, audio and video are not served; text_only true takes the text of such rows";
 inline constexpr std::string_view no_qat = "training with quantised weights is not served";

@@ -38,6 +38,31 @@ ordered_json alpaca_segments(bool learns_prompt) {
         "{{ output }}", learns_prompt);
 }
 
+std::string answer_of(const std::string& content) {
+    return "{\"role\": \"assistant\", \"content\": {{ " + content + " | tojson }}}";
+}
+
+std::string pair_template(const std::string& turns, const std::string& chosen,
+                          const std::string& rejected) {
+    return "{\"prompt\": [" + turns + "], \"chosen\": [" + answer_of(chosen) +
+           "], \"rejected\": [" + answer_of(rejected) + "]}";
+}
+
+std::string turns_of(const std::string& column, const std::string& role_key,
+                     const std::string& content_key, const ordered_json& roles) {
+    ordered_json ours = ordered_json::object();
+    for (const auto& [name, theirs] : roles.items())
+        for (const ordered_json& role : theirs) ours[role.get<std::string>()] = name;
+    return "{% set roles = " + ours.dump() + " %}{% for turn in " + column +
+           " %}{\"role\": {{ roles[turn['" + role_key + "']] | tojson }}, \"content\": {{ turn['" +
+           content_key + "'] | tojson }}}{% if not loop.last %},{% endif %}{% endfor %}";
+}
+
+std::string text_of_message(const std::string& column, const std::string& content_key) {
+    return "(" + column + " if " + column + " is string else " + column + "['" + content_key +
+           "'])";
+}
+
 const char* chatml_template() {
     return "{% for message in messages %}"
            "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "
