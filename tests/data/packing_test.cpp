@@ -75,7 +75,7 @@ std::vector<int64_t> tokens_of(const Value& row, const std::vector<Piece>& docum
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rows_are_those_of_trl) {
-    const Value golden = test::read_json("packing/tokens.json");
+    const Value golden = test::read_packed_json("packing/tokens.json.zst");
     for (const Value& one : *golden.find("cases")->list()) {
         const auto strategy = strategies.at(*one.find("strategy")->string());
         std::vector<int64_t> lengths;
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(rows_are_those_of_trl) {
 }
 
 BOOST_AUTO_TEST_CASE(rows_are_those_of_trl_at_every_size_of_a_map_batch) {
-    const Value golden = test::read_json("packing/pieces.json");
+    const Value golden = test::read_packed_json("packing/pieces.json.zst");
     for (const Value& one : *golden.find("cases")->list()) {
         BOOST_TEST_INFO_SCOPE(*one.find("name")->string());
         const auto documents = documents_of(test::integers(*one.find("lengths")));
