@@ -41,11 +41,8 @@ std::vector<double> Evaluator::count_longest() const {
 
 model::TokenBatch Evaluator::tokens_of_round(data::FlatBatch batch) const {
     batch = order_for_attention(std::move(batch), mesh_);
-    std::optional<model::TokenPairs> pairs;
-    if (batch.has_pairs) pairs = pairs_of(batch, reference_, mesh_);
-    model::TokenBatch tokens = shard_batch(std::move(batch), mesh_, model_.masks());
-    tokens.pairs = std::move(pairs);
-    return tokens;
+    if (batch.has_pairs) return shard_pairs(std::move(batch), mesh_, model_.masks(), reference_);
+    return shard_batch(std::move(batch), mesh_, model_.masks());
 }
 
 EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {

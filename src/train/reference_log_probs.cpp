@@ -89,11 +89,8 @@ std::optional<Failure> write_reference_log_probs(const fs::path& file, const dat
     for (const double of_round : largest_of_rounds(operations, world)) {
         before_batch(of_round);
         const std::vector<int64_t> numbers = mine(round++);
-        const data::FlatBatch batch = data::flatten(rows, numbers);
-        model::TokenPairs pairs = pairs_of(batch, {}, mesh);
-        model::TokenBatch tokens = shard_batch(batch, mesh, model.masks());
-        tokens.pairs = std::move(pairs);
-        const std::vector<double> sides = model.log_probs_of_sides(tokens);
+        const std::vector<double> sides = model.log_probs_of_sides(
+            shard_pairs(data::flatten(rows, numbers), mesh, model.masks(), {}));
         if (mesh.sequence_rank() != 0) continue;
         for (size_t pair = 0; pair < numbers.size(); ++pair)
             scored.push_back({numbers[pair], {sides[2 * pair], sides[2 * pair + 1]}});

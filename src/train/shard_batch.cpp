@@ -116,8 +116,7 @@ std::vector<int64_t> sides_of_documents(const std::vector<data::FlatBatch::RowSt
     return sides;
 }
 
-}  // namespace
-
+// Returns the pairs of a batch, and the sides of this rank's targets.
 model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs& reference,
                            const mesh::Mesh& mesh) {
     const std::vector<data::FlatBatch::RowStart> rows = data::rows_of_documents(batch);
@@ -145,6 +144,17 @@ model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs
                         partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses));
     std::erase(pairs.sides, model::TokenBatch::no_target);
     return pairs;
+}
+
+}  // namespace
+
+model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks,
+                              const ReferenceLogProbs& reference) {
+    model::TokenPairs pairs = pairs_of(batch, reference, mesh);
+    model::TokenBatch mine = shard_batch(std::move(batch), mesh, masks);
+    mine.pairs = std::move(pairs);
+    return mine;
 }
 
 attention::SequencePartition partition_of(const data::FlatBatch& batch,

@@ -19,9 +19,10 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks,
                               std::optional<uint64_t> dropout_of_step = {});
 
-// Returns the pairs of a micro-batch whose rows are such, and the sides of this rank's targets.
-model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs& reference,
-                           const mesh::Mesh& mesh);
+// The same for rows that are pairs, without dropout, which their reference has not either.
+model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks,
+                              const ReferenceLogProbs& reference);
 
 // Returns the micro-batch in the order that suits the mesh: on a GPU, where attention calls take
 // documents of about one length (attention/tile_pack.hpp), the longest ones first. For passes that

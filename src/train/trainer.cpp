@@ -202,14 +202,12 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
             data::FlatBatch batch =
                 order_for_attention(std::move(micro_batches[static_cast<size_t>(i)]), mesh_);
             if (documents_) documents_->add(batch);
-            std::optional<model::TokenPairs> pairs;
-            if (batch.has_pairs) pairs = pairs_of(batch, reference_, mesh_);
-            // The reference has no dropout, so pairs have none.
-            const bool drops = model_.has_dropout() && !batch.has_pairs;
             model::TokenBatch mine =
-                shard_batch(std::move(batch), mesh_, model_.masks(),
-                            drops ? std::optional(dropout_of_step(0)) : std::nullopt);
-            mine.pairs = std::move(pairs);
+                batch.has_pairs
+                    ? shard_pairs(std::move(batch), mesh_, model_.masks(), reference_)
+                    : shard_batch(
+                          std::move(batch), mesh_, model_.masks(),
+                          model_.has_dropout() ? std::optional(dropout_of_step(0)) : std::nullopt);
             if (documents_) documents_->watch(mine);
             attention.merge(model_.attention_operators(mine));
             target_bounds.push_back(mine.target_bounds);
