@@ -69,10 +69,11 @@ def gptq(name, out, width, rng, bits=4, version=1, act_order=False, has_g_idx=Tr
     if act_order:
         rng.shuffle(groups)
     module, less, count = name.removesuffix("weight"), 1 if version == 1 else 0, 32 // bits
-    qweight = [packed([codes[i + j][o] for o in range(out) for j in range(count)], bits) for i in range(0, width, count)]
-    qzeros = [packed([zero - less & (1 << bits) - 1 for zero in row], bits) for row in zeros]
-    tensors = {module + "qweight": ("I32", [width // count, out], words(qweight)),
-               module + "qzeros": ("I32", [len(zeros), out // count], words(qzeros)),
+    filled = codes + [[0] * out] * (-width % count)  # as zeros, to whole words
+    qweight = [packed([filled[i + j][o] for o in range(out) for j in range(count)], bits) for i in range(0, width, count)]
+    qzeros = [packed([zero - less & (1 << bits) - 1 for zero in row] + [0] * (-out % count), bits) for row in zeros]
+    tensors = {module + "qweight": ("I32", [len(qweight), out], words(qweight)),
+               module + "qzeros": ("I32", [len(zeros), len(qzeros[0])], words(qzeros)),
                module + "scales": ("F16", [len(scales), out], halves(scales))}
     if has_g_idx:
         tensors[module + "g_idx"] = ("I32", [width], struct.pack(f"<{width}i", *groups))
@@ -218,6 +219,7 @@ def golden_values(name):
 
 NF4, DYNAMIC = golden_values("values"), golden_values("scale_values")
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": False}
+AUTO_ROUND = {"quant_method": "auto-round", "bits": 4, "group_size": 32, "sym": True, "packing_format": "auto_round:auto_gptq"}
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
 COMPRESSED = {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "ignore": ["lm_head"]}
 BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False}
@@ -237,6 +239,9 @@ FORMS = {
     "nf4 in bf16": (in_four_bits, {"dtype": "bfloat16"}, BNB),
     "nested fp4": (in_four_bits, {"kind": "fp4", "is_nested": True}, BNB),
     "int8": (in_eight_bits, {}, {"quant_method": "bitsandbytes", "load_in_8bit": True}),
+    "auto-round": (gptq, {"has_g_idx": False}, AUTO_ROUND),
+    "auto-round by module": (gptq_by_module, {}, AUTO_ROUND | {"extra_config": {"model.layers.0.mlp.up_proj": {"bits": 8, "group_size": 16}}}),
+    "auto-round as awq": (awq, {}, AUTO_ROUND | {"packing_format": "auto_round:auto_awq", "sym": False}),
 }
 
 
@@ -271,20 +276,25 @@ class StoredCodes(FolderTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.model = cls.path("model")
-        config = cls.path("config.json")
+        cls.model = cls.make_model("model", CONFIG)
+
+    @classmethod
+    def make_model(cls, name, fields):
+        folder, config = cls.path(name), cls.path(name + ".json")
         with open(config, "w") as file:
-            json.dump(CONFIG, file)
-        made = run("init", "--config_json", config, "--output_dir", cls.model)
+            json.dump(fields, file)
+        made = run("init", "--config_json", config, "--output_dir", folder)
         assert made.returncode == 0, made.stderr
         for file in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", file), cls.model)
+            shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", file), folder)
+        return folder
 
-    def make(self, name, make, more, quantization):
+    def make(self, name, make, more, quantization, model=None):
         """Writes the model with its matrices as codes, and the model of the numbers that they stand for."""
         coded, plain = self.path(name), self.path(name + " as numbers")
         codes, numbers = {}, {}
-        for tensor, stored in sorted(read_tensors(self.model).items()):
+        model = model or self.model
+        for tensor, stored in sorted(read_tensors(model).items()):
             codes[tensor] = numbers[tensor] = stored
             if tensor.endswith("_proj.weight"):
                 out, width = stored[1]
@@ -293,13 +303,13 @@ class StoredCodes(FolderTest):
                 codes |= made
                 numbers[tensor] = ("F32", stored[1], struct.pack(f"<{len(read)}f", *read))
         for folder, tensors in ((coded, codes), (plain, numbers)):
-            shutil.copytree(self.model, folder)
+            shutil.copytree(model, folder)
             write_tensors(folder, tensors)
         self.change_config(coded, quantization)
         return coded, plain, codes
 
     def change_config(self, model, quantization):
-        with open(os.path.join(self.model, "config.json")) as file:
+        with open(os.path.join(model, "config.json")) as file:
             config = json.load(file)
         with open(os.path.join(model, "config.json"), "w") as file:
             json.dump(config | {"quantization_config": quantization}, file)
@@ -308,9 +318,12 @@ class StoredCodes(FolderTest):
         return run("train", *FLAGS, *peft, "--model_name_or_path", model, "--output_dir", output, *flags, ranks=ranks)
 
     def test_numbers_of_codes(self):
-        for name, (make, more, quantization) in some_of(list(FORMS.items())):
+        odd = self.make_model("odd", CONFIG | {"intermediate_size": 90, "moe_intermediate_size": 27})
+        odd_forms = {"words filled up": (gptq, {}, GPTQ), "words filled up, without g_idx": (gptq, {"has_g_idx": False}, GPTQ),
+                     "words of 8 bits filled up": (gptq, {"bits": 8}, GPTQ | {"bits": 8})}
+        for name, (make, more, quantization) in some_of(list(odd_forms.items())) + some_of(list(FORMS.items())):
             with self.subTest(name):
-                coded, plain, _ = self.make(name, make, more, quantization)
+                coded, plain, _ = self.make(name, make, more, quantization, odd if name in odd_forms else None)
                 losses = []
                 for model in (coded, plain):
                     self.expect(self.train(model, model + " out", "--profile", "zero3", ranks=3), 0)
@@ -382,6 +395,7 @@ class StoredCodes(FolderTest):
         self.expect(self.train(coded, output, peft=[]), 78, "use_peft [default]", "codes of gptq", "give use_peft true")
         for quantization, says in (({"quant_method": "hqq"}, 'quant_method = "hqq": must have a quant_method that is read, one of bitsandbytes, gptq'),
                                    (GPTQ | {"bits": 3}, "quantization_config: bits = 3: 4 and 8 are read"),
+                                   (AUTO_ROUND | {"packing_format": "auto_round"}, 'packing_format = "auto_round": must be auto_round:auto_gptq'),
                                    (GPTQ | {"checkpoint_format": "marlin"}, "checkpoint_format = marlin: must be gptq or gptq_v2"),
                                    (AWQ | {"version": "gemv"}, "version = gemv: must be gemm"),
                                    (COMPRESSED | {"format": "marlin-24"}, "format = marlin-24: must be one of nvfp4-pack-quantized, pack-q"),
@@ -394,7 +408,7 @@ class StoredCodes(FolderTest):
         self.change_config(coded, GPTQ | {"group_size": 16})
         self.expect(self.train(coded, output), 65, "scales are of 2 groups of inputs, and group_size in config.json makes 4")
         by_module = GPTQ | {"dynamic": {".*up_proj": {"bits": 3}}}
-        for change, says in (({"qweight": ("I32", [6, 96], bytes(6 * 96 * 4))}, "dynamic in config.json gives it 3 bits: 4 and 8 are read"),
+        for change, says in (({"qweight": ("I32", [6, 96], bytes(6 * 96 * 4))}, "a rule in config.json gives it 3 bits: 4 and 8 are read"),
                              ({"scales": ("F16", [3, 96], bytes(3 * 96 * 2)), "g_idx": None}, "without g_idx its 3 groups must be of one size")):
             self.change_config(coded, by_module)
             changed = codes | {f"model.layers.1.mlp.up_proj.{name}": tensor for name, tensor in change.items()}

@@ -24,6 +24,19 @@ std::string served_methods(bool may_be_mxfp4) {
     return join(names, ", ");
 }
 
+// Returns the method as which files are packed. AutoRound packs them as others do.
+std::string packed_as(ConfigReader& config, const json& given, const std::string& method) {
+    if (method != "auto-round") return method;
+    const json packing = given.value("packing_format", json("auto_round:auto_gptq"));
+    if (packing == "auto_round:auto_gptq") return "gptq";
+    if (packing == "auto_round:auto_awq") return "awq";
+    config.complain(
+        format_text("quantization_config: packing_format = {}: must be "
+                    "auto_round:auto_gptq or auto_round:auto_awq",
+                    shown(packing.dump())));
+    return "gptq";
+}
+
 }  // namespace
 
 void read_stored_form(ConfigReader& config, const MatrixSizes& sizes, bool may_be_mxfp4,
@@ -31,11 +44,13 @@ void read_stored_form(ConfigReader& config, const MatrixSizes& sizes, bool may_b
     if (!config.has("quantization_config")) return;
     const json given = config.part("quantization_config");
     const json method = given.is_object() ? given.value("quant_method", json()) : json();
-    const std::string name = method.is_string() ? method.get<std::string>() : "";
+    const std::string name =
+        packed_as(config, given, method.is_string() ? method.get<std::string>() : "");
     const auto* const found = std::ranges::find(formats, name, &StoredFormat::method);
     if (found == formats.end() || (*found == &mxfp4_format && !may_be_mxfp4))
         return config.complain(format_text(
-            "quantization_config{}: must have a quant_method that is read, one of {}; name the "
+            "quantization_config{}: must have a quant_method that is read, one of {}, auto-round; "
+            "name the "
             "model's unquantised release (load_in_4bit quantises it), or remove "
             "quantization_config from config.json if the files hold float weights",
             method.is_string() ? concat(": quant_method = ", shown(method.dump())) : "",

@@ -5,7 +5,8 @@
 // neighbouring inputs in a word, the first in the lowest bits; qzeros [groups, out * bits / 32]
 // those of neighbouring outputs; scales [groups, out]; g_idx [in] the group of each input, which
 // with desc_act is any. checkpoint_format gptq (version 1) stores zeros less 1, gptq_v2 as they
-// are. Under a rule of `dynamic` a module has other bits and another group.
+// are. Under a rule of `dynamic`, or of AutoRound's extra_config, a module has other bits and
+// another group.
 namespace ringshard::model {
 
 namespace {
@@ -39,7 +40,7 @@ void read_gptq_config(ConfigReader& quantised, const MatrixSizes&, StoredForm& f
     if (format != "gptq" && format != "gptq_v2")
         quantised.complain(format_text("checkpoint_format = {}: must be gptq or gptq_v2", format));
     form.adds_one_to_zeros = format == "gptq";
-    form.differs_by_module = has_rules(quantised.part("dynamic"));
+    form.differs_by_module = has_rules(quantised.part("dynamic")) || quantised.has("extra_config");
 }
 
 }  // namespace

@@ -14,6 +14,12 @@ namespace {
 constexpr int64_t word_bits = 32;
 constexpr auto word_bytes = static_cast<int64_t>(sizeof(uint32_t));
 
+// Returns how many words hold so many codes; the last one may be filled up.
+int64_t words_of(int64_t codes, int64_t bits) {
+    const int64_t per_word = word_bits / bits;
+    return (codes + per_word - 1) / per_word;
+}
+
 // Some columns of a matrix of words, all of its rows.
 struct Words {
     std::vector<uint32_t> words;
@@ -157,12 +163,14 @@ std::optional<Failure> take_from_shapes(GroupedCodes& codes, const std::string& 
                                         std::string_view format) {
     const std::vector<int64_t>& scales = codes.scales.shape;
     if (codes.codes.shape.size() != 2 || scales.size() != 2 || scales[0] <= 0) return std::nullopt;
-    const int64_t bits = codes.codes.shape[0] * word_bits / codes.in;
-    if (bits != 4 && bits != 8)
-        return refuse_stored(
-            weight, format,
-            format_text("dynamic in config.json gives it {} bits: 4 and 8 are read", bits));
-    codes.bits = bits;
+    if (codes.codes.shape[0] == words_of(codes.in, 4))
+        codes.bits = 4;
+    else if (codes.codes.shape[0] == words_of(codes.in, 8))
+        codes.bits = 8;
+    else
+        return refuse_stored(weight, format,
+                             format_text("a rule in config.json gives it {} bits: 4 and 8 are read",
+                                         codes.codes.shape[0] * word_bits / codes.in));
     const bool has_own_group =
         codes.group == 0 ? scales[0] != 1 : (codes.in + codes.group - 1) / codes.group != scales[0];
     if (!has_own_group) return std::nullopt;
@@ -176,16 +184,15 @@ std::optional<Failure> take_from_shapes(GroupedCodes& codes, const std::string& 
 
 std::optional<Failure> check_grouped(const GroupedCodes& codes, const std::string& weight,
                                      std::string_view format) {
-    const int64_t per_word = word_bits / codes.bits;
     const bool holds_inputs = codes.words_hold == WordsHold::inputs;
-    const std::vector<int64_t> of_codes{holds_inputs ? codes.in / per_word : codes.in,
-                                        holds_inputs ? codes.out : codes.out / per_word};
+    const std::vector<int64_t> of_codes{holds_inputs ? words_of(codes.in, codes.bits) : codes.in,
+                                        holds_inputs ? codes.out : words_of(codes.out, codes.bits)};
     const std::vector<int64_t>& scales = codes.scales.shape;
     const bool has_groups = scales.size() == 2 && scales[0] > 0 && scales[1] == codes.out;
-    const bool fits = codes.in % (holds_inputs ? per_word : 1) == 0 && codes.out % per_word == 0 &&
-                      codes.codes.shape == of_codes && has_groups &&
-                      codes.zeros.shape == std::vector<int64_t>{scales[0], codes.out / per_word} &&
-                      codes.codes.type == StoredType::int32 &&
+    const std::vector<int64_t> of_zeros{scales.empty() ? 0 : scales[0],
+                                        words_of(codes.out, codes.bits)};
+    const bool fits = codes.codes.shape == of_codes && has_groups &&
+                      codes.zeros.shape == of_zeros && codes.codes.type == StoredType::int32 &&
                       codes.zeros.type == StoredType::int32 && can_be_weight(codes.scales.type);
     if (!fits)
         return refuse_stored(
