@@ -392,6 +392,22 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(ms_swift)
 
+BOOST_AUTO_TEST_CASE(pairs_of_answers) {
+    const std::string command = "swift rlhf --model m --dataset d --learning_rate 1e-6 ";
+    const config::Config config =
+        of_recipe("dpo.sh", command + "--rlhf_type dpo --beta 0.2 --loss_type hinge\n");
+    BOOST_TEST((config.training.method == config::Method::dpo));
+    BOOST_TEST((config.training.loss_type == config::LossType::hinge));
+    BOOST_TEST(config.training.beta == 0.2);
+    BOOST_TEST(config.data.roles_to_train.empty());
+    BOOST_TEST(config.data.row_template.find("rejected_response") != std::string::npos);
+    BOOST_TEST(refuses("kto.sh", command + "--rlhf_type kto\n", "rlhf_type = kto"));
+    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo"));
+    BOOST_TEST(refuses("rpo.sh", command + "--rlhf_type dpo --rpo_alpha 0.1\n", "rpo_alpha"));
+    BOOST_TEST(refuses("sft.sh", "swift sft --model m --dataset d --loss_type infonce\n",
+                       "loss_type has nll and dft"));
+}
+
 BOOST_AUTO_TEST_CASE(rows_that_its_export_prepares) {
     const std::string exported =
         "swift export --model m --dataset org/d --to_cached_dataset true \\\n"

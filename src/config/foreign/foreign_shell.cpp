@@ -30,6 +30,7 @@ constexpr KnownCommand known_commands[] = {
     {"swift", "export", export_command},
     {"swift", "sft", "swift sft"},
     {"swift", "pt", "swift pt"},
+    {"swift", "rlhf", "swift rlhf"},
     {"megatron", "sft", "megatron sft"},
     {"megatron", "pt", "megatron pt"},
     {"llamafactory-cli", "train", "llamafactory-cli train"},
@@ -37,6 +38,7 @@ constexpr KnownCommand known_commands[] = {
     {"axolotl", "train", "axolotl train"},
     {"swift/cli/sft.py", "", "swift sft"},
     {"swift/cli/pt.py", "", "swift pt"},
+    {"swift/cli/rlhf.py", "", "swift rlhf"},
     {"swift/cli/_megatron/sft.py", "", "megatron sft"},
     {"swift/cli/_megatron/pt.py", "", "megatron pt"},
     {"src/train.py", "", "llamafactory-cli train"},
@@ -231,10 +233,11 @@ ForeignFile read_foreign_shell(const std::string& script, const std::string& nam
         for (const ForeignFile& exported : exports) take_exported_rows(exported, file);
         return file;
     }
-    problems.push_back({ExitCode::settings,
-                        format_text("{}: has no command `swift sft`, `swift pt`, `megatron sft`, "
-                                    "`megatron pt`, `llamafactory-cli train` or `axolotl train`",
-                                    name)});
+    problems.push_back(
+        {ExitCode::settings,
+         format_text("{}: has no command `swift sft`, `swift pt`, `swift rlhf`, "
+                     "`megatron sft`, `megatron pt`, `llamafactory-cli train` or `axolotl train`",
+                     name)});
     return {.name = name};
 }
 

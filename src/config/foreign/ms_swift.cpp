@@ -4,6 +4,7 @@
 #include "../value_text.hpp"
 #include "foreign_muon.hpp"
 #include "ms_swift_keys.hpp"
+#include "reasons.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "swift_data.hpp"
 #include "swift_keys.hpp"
@@ -83,7 +84,34 @@ void read_optimizer(ForeignImport& import) {
     if (import.has("optim_args")) import.set("optim_args", "optim_args", import.at("optim_args"));
 }
 
+void read_loss_of_tokens(ForeignImport& import) {
+    for (const char* key : {"beta", "label_smoothing"})
+        if (import.has(key)) import.idle(key, "it concerns preferences");
+    if (!import.has("loss_type")) return;
+    const std::string loss = import.text("loss_type");
+    if (loss == "loss_scale" || loss == "cross_entropy")
+        import.idle("loss_type", "it is the usual one");
+    else
+        import.refuse("loss_type", "loss_type has nll and dft");
+}
+
+// Of `swift rlhf` pairs of answers are served.
+void read_swift_method(ForeignImport& import) {
+    if (import.has("rlhf_type") && !swift_learns_pairs(import))
+        return import.refuse("rlhf_type", reasons::fine_tuning_only);
+    if (!import.has("rlhf_type") && import.text("command") == "swift rlhf")
+        return import.refuse("command", "give rlhf_type dpo");
+    if (!swift_learns_pairs(import)) return read_loss_of_tokens(import);
+    import.set("rlhf_type", "method", std::string("dpo"));
+    for (const char* key : {"beta", "loss_type"})
+        if (import.has(key)) import.set(key, key, import.at(key));
+    if (import.number("label_smoothing", 0) > 0)
+        import.refuse("label_smoothing",
+                      "loss_type robust has label_smoothing, which is another loss");
+}
+
 void translate_ms_swift(ForeignImport& import) {
+    read_swift_method(import);
     read_swift_tuner(import, "lora");
     const std::string tuner =
         import.text(import.has("train_type") ? "train_type" : "tuner_type", "lora");

@@ -14,6 +14,12 @@ constexpr std::string_view own_rate = "all weights have one learning rate";
 // Keys that are settings under the same name here do not stand in this table.
 constexpr ForeignKey ms_swift_list[] = {
     {"torch_dtype", read},
+    {"rlhf_type", read},
+    {"beta", read},
+    {"loss_type", read},
+    {"label_smoothing", read},
+    {"rpo_alpha", refused, reasons::of_preferences},
+    {"ref_model*", refused, "the reference is the model at the start of the run"},
     {"experts_impl", idle, reasons::kernels},
     {"max_memory", idle, "every rank loads its own shards"},
     {"local_repo_path", idle, reasons::model_code},

@@ -4,6 +4,7 @@
 
 #include "../value_text.hpp"
 #include "reasons.hpp"
+#include "recipe_data.hpp"
 
 namespace ringshard::config {
 
@@ -56,6 +57,32 @@ std::string conversation_template() {
            "{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
 }
 
+// A prompt, the last answer of the conversation, and the one that was rejected.
+std::string pairs_template() {
+    return columns_found() +
+           "{% set names = {'human': 'user', 'user': 'user', 'gpt': 'assistant', 'bot': "
+           "'assistant', 'assistant': 'assistant', 'system': 'system', 'tool': 'tool'} %}"
+           "{% set worse = (" +
+           first_of({"rejected_messages"},
+                    "[{'content': " +
+                        first_of({"rejected_response"},
+                                 "raise_exception('the row has no rejected_response and no "
+                                 "rejected_messages')") +
+                        "}]") +
+           ")[-1] %}{% set worse = worse.content if worse.content is defined else worse.value %}"
+           "{\"prompt\": [{% if told %}{\"role\": \"system\", "
+           "\"content\": {{ told | tojson }}}, {% endif %}{% if said %}{% for turn in said[:-1] "
+           "%}{\"role\": {{ names[turn.role if turn.role is defined else turn['from']] | tojson "
+           "}}, \"content\": {{ (turn.content if turn.content is defined else turn.value) | "
+           "tojson }}}{{ '' if loop.last else ', ' }}{% endfor %}{% set answered = "
+           "(said[-1].content if said[-1].content is defined else said[-1].value) %}{% else "
+           "%}{% for turn in past %}{\"role\": \"user\", \"content\": {{ turn[0] | tojson }}}, "
+           "{\"role\": \"assistant\", \"content\": {{ turn[1] | tojson }}}, {% endfor %}"
+           "{\"role\": \"user\", \"content\": {{ asked | tojson }}}{% endif %}], \"chosen\": [" +
+           answer_of("answered") + "], \"rejected\": [" + answer_of("worse") +
+           "]{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
+}
+
 // The contents one after another, without the marks of a conversation; all of it is learned.
 std::string joined_template() {
     return columns_found() +
@@ -82,7 +109,9 @@ public:
                          "and some more than once where there are fewer");
         if (import_.has("dataset"))
             import_.set("dataset", "row_template",
-                        swift_uses_template(import_) ? conversation_template() : joined_template());
+                        swift_learns_pairs(import_)    ? pairs_template()
+                        : swift_uses_template(import_) ? conversation_template()
+                                                       : joined_template());
         read_variables();
         read_evaluation();
     }

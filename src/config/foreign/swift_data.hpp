@@ -8,6 +8,10 @@ namespace ringshard::config {
 void read_swift_data(ForeignImport& import);
 // Reads the keys that say which messages are learned, and the template.
 void read_swift_template(ForeignImport& import);
+// Whether rows are pairs of answers, of `swift rlhf --rlhf_type dpo`.
+inline bool swift_learns_pairs(const ForeignImport& import) {
+    return import.text("rlhf_type") == "dpo";
+}
 // Returns false for rows that are joined without the marks of a conversation, as in `swift pt`.
 bool swift_uses_template(const ForeignImport& import);
 // Reads what is left: added tokens, thoughts, saves.

@@ -13,6 +13,11 @@ bool is_pretraining(const ForeignImport& import) { return import.text("command")
 
 // Reads "last_round+ignore_empty_think": whose words are learned, and which of them are not.
 void read_swift_loss_scale(ForeignImport& import) {
+    if (swift_learns_pairs(import)) {
+        if (import.has("loss_scale") && import.text("loss_scale") != "last_round")
+            import.refuse("loss_scale", "an answer is compared as a whole");
+        return;
+    }
     const std::string key = import.has("loss_scale") ? "loss_scale" : "dataset";
     std::string base = is_pretraining(import) ? "all" : "default";
     const std::string given = import.text("loss_scale", base);
