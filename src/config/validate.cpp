@@ -10,6 +10,7 @@
 #include "ringshard/config/evaluation_sets.hpp"
 #include "ringshard/config/loss_scale.hpp"
 #include "ringshard/config/optimizer_settings.hpp"
+#include "ringshard/config/pair_metrics.hpp"
 #include "ringshard/config/schedule_settings.hpp"
 #include "rule_report.hpp"
 
@@ -317,8 +318,11 @@ public:
         const bool are_named = !sets.value().empty() && !sets.value().front().name.empty();
         std::string metric = config.evaluation.metric_for_best_model;
         if (metric.starts_with("eval_")) metric = metric.substr(5);
+        std::vector<std::string> numbers{"loss", "entropy", "mean_token_accuracy"};
+        if (config.training.learns_pairs())
+            numbers.insert(numbers.end(), pair_metrics.begin(), pair_metrics.end());
         std::vector<std::string> known;
-        for (const char* number : {"loss", "entropy", "mean_token_accuracy"})
+        for (const std::string& number : numbers)
             for (const EvaluationSet& set :
                  are_named ? sets.value() : std::vector<EvaluationSet>{{"", ""}})
                 known.push_back(set.name.empty() ? number : format_text("{}_{}", set.name, number));

@@ -1,10 +1,11 @@
 #include "best_model.hpp"
-#include "ringshard/config/config.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/config.hpp"
+#include "ringshard/config/pair_metrics.hpp"
 
 namespace ringshard::train {
 
@@ -24,7 +25,9 @@ BestModel::BestModel(const config::EvaluationSettings& settings)
 }
 
 std::string BestModel::runtime_key() const {
-    for (const std::string_view number : {"loss", "entropy", "mean_token_accuracy"})
+    std::vector<std::string_view> numbers{"loss", "entropy", "mean_token_accuracy"};
+    numbers.insert(numbers.end(), config::pair_metrics.begin(), config::pair_metrics.end());
+    for (const std::string_view number : numbers)
         if (metric_.ends_with(number))
             return concat(metric_.substr(0, metric_.size() - number.size()), "runtime");
     return "eval_runtime";

@@ -7,6 +7,7 @@
 
 #include "../pair_loss.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/config/pair_metrics.hpp"
 #include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::model {
@@ -118,8 +119,9 @@ public:
     explicit Preference(const config::TrainingSettings& options) : options_(options) {}
 
     static std::vector<FurtherNumber> further_numbers() {
-        return {{"rewards/chosen"},  {"rewards/rejected"}, {"rewards/accuracies"},
-                {"rewards/margins"}, {"logps/chosen"},     {"logps/rejected"}};
+        std::vector<FurtherNumber> numbers;
+        for (const char* name : config::pair_metrics) numbers.push_back({name});
+        return numbers;
     }
 
     Value of(const PairSide& chosen, const PairSide& rejected) const override {
