@@ -74,6 +74,18 @@ Expected<ReferenceLogProbs> ReferenceLogProbs::map(const fs::path& file, const d
     return reference;
 }
 
+std::optional<Failure> ReferenceLogProbs::check(const fs::path& file) {
+    const auto mapped = data::ArrayFile::map(file);
+    if (mapped) {
+        const auto sum = mapped.value().sum_checked(0, mapped.value().num_chunks());
+        if (sum && sum.value() == mapped.value().chunk_sum()) return std::nullopt;
+    }
+    return Failure{ExitCode::bad_data,
+                   format_text("{}: the file is damaged; put a copy back, or begin a run with the "
+                               "exported model",
+                               file.string())};
+}
+
 std::optional<Failure> write_reference_log_probs(const fs::path& file, const data::Rows& rows,
                                                  int64_t batch_size, const comm::Group& world,
                                                  const mesh::Mesh& mesh,

@@ -242,6 +242,12 @@ class Layouts(Pairs):
         kept, = glob.glob(self.path("killed", "reference-*"))
         shutil.move(kept, self.path("taken-away"))
         self.expect(self.train("killed", *flags, *LAYOUTS[0][1], ranks=2), 66, os.path.basename(kept))
+        with open(self.path("taken-away"), "rb") as file:
+            content = bytearray(file.read())
+        content[17] ^= 1
+        with open(kept, "wb") as file:
+            file.write(content)
+        self.expect(self.train("killed", *flags, *LAYOUTS[0][1], ranks=2), 65, "damaged")
         shutil.move(self.path("taken-away"), kept)
         self.expect_steps(self.steps("killed", *flags, *LAYOUTS[0][1], ranks=2), whole)
         first, *then = [line["attempt"] for line in read_steps(self.path("killed"))]
@@ -283,6 +289,18 @@ class Evaluation(Pairs):
                                      ("rewards/rejected", rewards[:, 1]), ("logps/chosen", ours[:, 0]), ("logps/rejected", ours[:, 1])):
                     expected = numbers.mean().item()
                     self.assertAlmostEqual(last["eval_" + key], expected, delta=2e-5 + 2e-6 * abs(expected), msg=key)
+
+    def test_the_best_model_by_rewards(self):
+        flags = ["--eval_dataset_name", self.file, "--eval_strategy", "steps", "--eval_steps", "1", "--save_strategy", "best",
+                 "--metric_for_best_model", "rewards/rejected", "--greater_is_better", "false", "--load_best_model_at_end"]
+        self.steps("best", *flags)
+        evaluated = [line for line in read_metrics(self.path("best")) if "eval_rewards/rejected" in line]
+        with open(self.path("best", "trainer_state.json")) as file:
+            state = json.load(file)
+        with open(self.path("best", "README.md")) as file:
+            self.assertIn("after direct preference optimisation on", file.read())
+        self.assertEqual(state["best_metric"], min(line["eval_rewards/rejected"] for line in evaluated))
+        self.expect(self.train("sft", *flags, command="sft"), 78, "metric_for_best_model")
 
 
 class BadInput(Pairs):

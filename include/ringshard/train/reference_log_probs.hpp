@@ -22,9 +22,11 @@ public:
     ReferenceLogProbs() = default;  // 0 for every side
     // Returns the name of the file for these rows.
     static std::string file_name(const data::Rows& rows);
-    // Fails if the file is missing, damaged or of other rows.
+    // Fails if the file is missing or of other rows.
     static Expected<ReferenceLogProbs> map(const std::filesystem::path& file,
                                            const data::Rows& rows);
+    // Fails if a byte of the file has changed. For one rank.
+    static std::optional<Failure> check(const std::filesystem::path& file);
 
     // side: 0, chosen; 1, rejected.
     double of(int64_t row, size_t side) const {

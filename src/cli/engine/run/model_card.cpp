@@ -43,6 +43,7 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
     const Source model(config.model.model_name_or_path);
     const Source data(config.data.dataset_name);
     const std::string& id = config.checkpoint.hub_model_id;
+    const bool learns_pairs = config.training.learns_pairs();
     const std::string name =
         id.empty() ? Source(std::filesystem::absolute(config.run.output_dir)).name : id;
     std::string card = "---\n";
@@ -52,14 +53,15 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
         "library_name: {}\n"
         "model_name: {}\n"
         "tags:\n"
-        "- sft\n"
+        "- {}\n"
         "- ringshard\n"
         "---\n\n"
         "{}\n\n"
         "# {}\n\n"
-        "{}{} after supervised fine-tuning",
-        is_adapter ? "peft" : "transformers", quoted(name), mark, with_escapes(name),
-        is_adapter ? "An adapter of " : "", model.link(""));
+        "{}{} after {}",
+        is_adapter ? "peft" : "transformers", quoted(name), learns_pairs ? "dpo" : "sft", mark,
+        with_escapes(name), is_adapter ? "An adapter of " : "", model.link(""),
+        learns_pairs ? "direct preference optimisation" : "supervised fine-tuning");
     card += data.name.empty() ? "" : format_text(" on {}", data.link("datasets/"));
     card += format_text(
         ", with Ringshard {}.\n\n"

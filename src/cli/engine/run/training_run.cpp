@@ -171,8 +171,11 @@ comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Row
         if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
     }
     const auto found = comm::of_root(context.world, [&]() -> Expected<std::string> {
-        for (const fs::path& file : {mine, resumed_from.parent_path() / name})
-            if (fs::exists(file)) return file.string();
+        for (const fs::path& file : {mine, resumed_from.parent_path() / name}) {
+            if (!fs::exists(file)) continue;
+            if (auto damaged = train::ReferenceLogProbs::check(file)) return *damaged;
+            return file.string();
+        }
         return Failure{
             ExitCode::missing_input,
             format_text("{} is missing: it holds the log-probabilities of these pairs under the "
