@@ -10,8 +10,8 @@ import unittest
 from trainer import TrainerTest, run
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-COMMANDS = ("train", "fork", "prepare", "plan", "prove", "tokenize", "inspect", "export", "verify", "score", "plot", "report", "sweep", "init",
-            "config", "configure", "doctor", "version", "help")
+COMMANDS = ("train", "dpo", "fork", "prepare", "plan", "prove", "tokenize", "inspect", "export", "verify", "score", "plot", "report",
+            "sweep", "init", "config", "configure", "doctor", "version", "help")
 
 
 def agreed_names():

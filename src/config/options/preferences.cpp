@@ -4,7 +4,7 @@
 namespace ringshard::config {
 
 void add_preference_options(OptionTable& table) {
-    OptionGroup group(table, "Preferences", &Config::training);
+    OptionGroup group(table, "Training", &Config::training);
     group
         .serve("method", &TrainingSettings::method,
                "What the rows are: sft, examples to learn from; dpo, pairs of a chosen and a "

@@ -58,7 +58,7 @@ void print_more(const std::string& command, const Reference& reference) {
 void print_overview(const Reference& reference) {
     constexpr size_t column = 13;
     std::cout << "trainer: supervised fine-tuning on SLURM clusters, at any sequence length\n"
-                 "  srun ./trainer [COMMAND] --setting value ...    (or mpirun -n 4 ...)\n\n";
+                 "  srun ./trainer [COMMAND] --setting value ...    (or mpirun -n 4 ...)\n";
     for (const Command& command : commands())
         if (command.name != "help") print_line(command.name, command.summary, column);
     std::cout << "More: "

@@ -13,8 +13,7 @@ Command train() {
             "train a model (the default command)",
             {"[train] --setting value ..."},
             "Trains on all ranks that srun or mpirun starts. The same command again goes on from "
-            "the newest checkpoint, on any number of ranks. Also called sft: supervised "
-            "fine-tuning.",
+            "the newest checkpoint, on any number of ranks. Also called sft.",
             TakesSettings::yes,
             {},
             {"model_name_or_path", "dataset_name", "output_dir", "profile", "cp_size", "sp_size",
@@ -22,15 +21,15 @@ Command train() {
 }
 
 Command dpo() {
-    return {"dpo",
-            "train on pairs of a chosen and a rejected answer",
-            {"dpo --setting value ..."},
-            "Direct preference optimisation: train with method dpo. The rows have a prompt, chosen "
-            "and rejected; the reference is the model at the start of the run.",
-            TakesSettings::yes,
-            {},
-            {"model_name_or_path", "dataset_name", "output_dir", "profile", "loss_type", "beta",
-             "learning_rate", "max_length", "use_peft", "config"}};
+    return {
+        "dpo",
+        "train on pairs of a chosen and a rejected answer",
+        {"dpo --setting value ..."},
+        "Direct preference optimisation: train with method dpo. The rows have a prompt, chosen "
+        "and rejected; the reference is the model at the start of the run.",
+        TakesSettings::yes,
+        {},
+        {"model_name_or_path", "dataset_name", "output_dir", "loss_type", "beta", "max_length"}};
 }
 
 Command fork() {
