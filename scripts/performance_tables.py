@@ -184,6 +184,14 @@ def adapters():
                    f"{row['ours_load_ms']:.0f}"] for row in rows_of("adapters-b")], "adapters-b")
 
 
+def preferences():
+    return table(["model", "precision", "TRL ms", "TRL ms, reference before", "ours ms", "ours / TRL", "ours / TRL, reference before",
+                  "TRL MB", "ours MB", "ours / TRL"],
+                 [[row["shape"], row["precision"], f"{row['trl_ms']:.0f}", f"{row['trl_before_ms']:.0f}", f"{row['ours_ms']:.0f}",
+                   f"{row['step']:.2f}", f"{row['step_before']:.2f}", f"{row['trl_mb']:.0f}", f"{row['ours_mb']:.0f}",
+                   f"{row['memory']:.2f}"] for row in rows_of("preferences-b")], "preferences-b")
+
+
 def adapters_together():
     return table(["adapters of", "steps", "together s", "eight jobs s", "ratio", "together MB", "one job MB", "ratio", "tensors MB",
                   "of one job MB", "ratio"],
@@ -237,7 +245,7 @@ def gpu_step_name(row):
     return "/".join([row["model"], f"{row['rows']}x{row['length']}", row["policy"], *row["words"]])
 
 
-TABLES = [gpu_steps, adapters, adapters_together, experts, expert_overlap, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
+TABLES = [gpu_steps, adapters, preferences, adapters_together, experts, expert_overlap, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
           ring_beside_pytorch, split_steps, very_long, activations]
 
 
