@@ -34,6 +34,14 @@ void check_loss_of_pairs(RuleReport& report) {
            {"f_divergence_type", "loss_type"},
            "a divergence shapes sigmoid, sigmoid_norm, hinge, ipo, exo_pair, robust and discopop "
            "alone; give one of them, or reverse_kl");
+    const Settings& settings = report.settings();
+    refuse(settings.is_fixed("discopop_tau") && training.loss_type != LossType::discopop,
+           {"discopop_tau", "loss_type"},
+           "concerns loss_type discopop; give that, or leave it out");
+    refuse(settings.is_fixed("f_alpha_divergence_coef") &&
+               training.f_divergence_type != FDivergence::alpha_divergence,
+           {"f_alpha_divergence_coef", "f_divergence_type"},
+           "concerns f_divergence_type alpha_divergence; give that, or leave it out");
     refuse(training.label_smoothing_factor > 0, {"label_smoothing_factor", "method"},
            "smooths the targets of sft; pairs have label_smoothing, of loss_type robust");
 }

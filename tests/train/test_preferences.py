@@ -346,6 +346,8 @@ class BadInput(Pairs):
         self.refuse(78, ["packing"], "--packing")
         self.refuse(78, ["f_divergence_type"], "--loss_type", "bco_pair", "--f_divergence_type", "forward_kl")
         self.refuse(78, ["label_smoothing"], "--loss_type", "exo_pair")
+        self.refuse(78, ["discopop_tau"], "--discopop_tau", "0.1")
+        self.refuse(78, ["f_alpha_divergence_coef"], "--f_alpha_divergence_coef", "0.7")
         sft = self.write("texts.jsonl", [{"prompt": row["prompt"], "completion": row["chosen"]} for row in self.rows])
         self.expect(self.train("refused", "--loss_type", "sigmoid", data=sft, command="sft"), 78, "loss_type")
 

@@ -236,8 +236,10 @@ void add_training_options(OptionTable& table) {
                "token by the entropy of the model's 20 most likely tokens. With method dpo: the "
                "loss of a pair, sigmoid or another one of TRL's.")
         .shapes_loss()
-        .but_not({"sft"},
-                 "a loss of tokens is none of pairs; train on the chosen answers by trainer sft")
+        .but_not(
+            {"sft"},
+            "it is a loss of single tokens; give a loss of pairs, such as sigmoid, or train on the "
+            "chosen answers by trainer sft")
         .but_not({"aot", "aot_unpaired"},
                  "it depends on which pairs meet in a batch, so on the number of ranks; name a "
                  "loss of one pair, such as sigmoid");
