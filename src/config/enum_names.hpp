@@ -71,7 +71,10 @@ struct EnumNames<TrainedBiases> {
 };
 template <>
 struct EnumNames<Method> {
-    static constexpr NameTable<Method, 2> table{{{"sft", Method::sft}, {"dpo", Method::dpo}}};
+    static constexpr NameTable<Method, 4> table{{{"sft", Method::sft},
+                                                 {"dpo", Method::dpo},
+                                                 {"reward", Method::reward},
+                                                 {"classification", Method::classification}}};
 };
 template <>
 struct EnumNames<LossType> {

@@ -120,6 +120,7 @@ void add_quantization_options(OptionTable& table);
 void add_data_options(OptionTable& table);
 void add_training_options(OptionTable& table);
 void add_preference_options(OptionTable& table);
+void add_score_options(OptionTable& table);
 void add_precision_options(OptionTable& table);
 void add_parallel_options(OptionTable& table);
 void add_fsdp_options(OptionTable& table);

@@ -14,6 +14,7 @@ OptionTable::OptionTable() {
     add_data_options(*this);
     add_training_options(*this);
     add_preference_options(*this);
+    add_score_options(*this);
     add_precision_options(*this);
     add_parallel_options(*this);
     add_fsdp_options(*this);

@@ -28,5 +28,7 @@ private:
 void check_adapters(RuleReport& report);
 // Checks the rules of pairs of answers.
 void check_preferences(RuleReport& report);
+// Checks the rules of documents that are scored whole.
+void check_scores(RuleReport& report);
 
 }  // namespace ringshard::config

@@ -9,8 +9,8 @@
 #include "ringshard/config/env_setting.hpp"
 #include "ringshard/config/evaluation_sets.hpp"
 #include "ringshard/config/loss_scale.hpp"
+#include "ringshard/config/metric_names.hpp"
 #include "ringshard/config/optimizer_settings.hpp"
-#include "ringshard/config/pair_metrics.hpp"
 #include "ringshard/config/schedule_settings.hpp"
 #include "rule_report.hpp"
 
@@ -230,7 +230,7 @@ public:
         constexpr std::string_view beta = "beta";
         if (training.teacher_scores.empty()) {
             for (const char* name : {"beta", "loss_top_k", "loss_add_tail", "sft_alpha"})
-                if (settings_.is_fixed(name) && !(training.learns_pairs() && name == beta))
+                if (settings_.is_fixed(name) && !(training.has_reference() && name == beta))
                     complain(
                         {name, "teacher_scores"},
                         "it concerns distillation; name the teacher's scores, or leave it out");
@@ -318,14 +318,12 @@ public:
         const bool are_named = !sets.value().empty() && !sets.value().front().name.empty();
         std::string metric = config.evaluation.metric_for_best_model;
         if (metric.starts_with("eval_")) metric = metric.substr(5);
-        std::vector<std::string> numbers{"loss", "entropy", "mean_token_accuracy"};
-        if (config.training.learns_pairs())
-            numbers.insert(numbers.end(), pair_metrics.begin(), pair_metrics.end());
         std::vector<std::string> known;
-        for (const std::string& number : numbers)
+        for (const std::string_view number : evaluation_metrics(config.training))
             for (const EvaluationSet& set :
                  are_named ? sets.value() : std::vector<EvaluationSet>{{"", ""}})
-                known.push_back(set.name.empty() ? number : format_text("{}_{}", set.name, number));
+                known.push_back(set.name.empty() ? std::string(number)
+                                                 : format_text("{}_{}", set.name, number));
         const bool is_asked = config.evaluation.load_best_model_at_end ||
                               config.evaluation.early_stopping_patience || follows_evaluations() ||
                               config.checkpoint.save_strategy == SaveStrategy::best;
@@ -547,6 +545,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_residual();
     check_adapters(report);
     check_preferences(report);
+    check_scores(report);
     checker.check_offload();
     checker.check_graphs();
     checker.settle_activation_policy();

@@ -84,11 +84,11 @@ void check_run_of_pairs(RuleReport& report) {
     refuse(!training.teacher_scores.empty(), "teacher_scores",
            "a teacher's scores are learned by sft; leave it out");
     refuse(!training.anchor.empty(), "anchor",
-           "pairs have their reference in the model at the start of the run; leave it out");
+           "an anchor is learned beside examples, by sft; leave it out");
     refuse(!config.adapter.adapters.empty(), "adapters",
            "adapters that train together learn by sft; train each of them in a run of its own");
     refuse(training.neftune_noise_alpha.value_or(0) > 0, "neftune_noise_alpha",
-           "pairs are compared without noise, as the reference is; leave it out");
+           "pairs are compared without noise; leave it out");
 }
 
 }  // namespace
@@ -96,14 +96,14 @@ void check_run_of_pairs(RuleReport& report) {
 void check_preferences(RuleReport& report) {
     Settings& settings = report.settings();
     const TrainingSettings& training = settings.values.training;
-    if (training.learns_pairs() && !is_of_pairs(training.loss_type))
+    if (training.has_reference() && !is_of_pairs(training.loss_type))
         return report.complain({"loss_type", "method"},
                                "dpo learns from pairs: give sigmoid or another of its losses");
     if (training.learns_pairs()) {
-        check_loss_of_pairs(report);
         check_rows_of_pairs(report);
-        return check_run_of_pairs(report);
+        check_run_of_pairs(report);
     }
+    if (training.has_reference()) return check_loss_of_pairs(report);
     if (is_of_pairs(training.loss_type))
         report.complain({"loss_type", "method"},
                         "is a loss of pairs of a chosen and a rejected answer; train by "

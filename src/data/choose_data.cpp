@@ -11,6 +11,7 @@
 #include "ringshard/text/tokenizer_folder.hpp"
 #include "ringshard/text/value.hpp"
 #include "row_template.hpp"
+#include "scored_row.hpp"
 
 namespace ringshard::data {
 
@@ -28,6 +29,10 @@ std::vector<std::string> reasoning_marks(const std::vector<std::string>& setting
 }
 
 bool is_share_of_all(const config::DataSettings& data) { return data.test_split_size.has_value(); }
+
+RowContent row_content(const config::TrainingSettings& training) {
+    return {.is_pair = training.learns_pairs(), .is_scored = training.learns_scores()};
+}
 
 }  // namespace
 
@@ -51,7 +56,10 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .loss_scale = config::loss_scale_rules(data.loss_scale),
                           .agent_template = data.agent_template,
                           .text_only = data.text_only,
-                          .has_pairs = config.training.learns_pairs()};
+                          .content = row_content(config.training),
+                          .num_labels = config.training.classes(),
+                          .class_names = config.training.class_names};
+    if (auto failure = take_labels_of_model(format)) return *failure;
     if (const std::string& path = config.model.chat_template_path;
         !path.empty() && !is_template_file(path) && !folder_exists(path)) {
         const auto other = hub.model_folder(path, "main", "chat_template_path");
@@ -79,7 +87,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.rows = {.max_length = data.max_length,
                         .min_length = data.min_length,
                         .truncation = data.truncation_mode,
-                        .has_pairs = config.training.learns_pairs(),
+                        .content = row_content(config.training),
                         .packs = data.packing,
                         .strategy = data.packing_strategy,
                         .scope = data.packing_scope,

@@ -1,31 +1,36 @@
 #include "ringshard/data/format.hpp"
 
+#include "scored_row.hpp"
+
 namespace ringshard::data {
 
 using text::Value;
 
 std::vector<std::string> known_columns(const FormatSettings& settings) {
-    return {settings.text_field,
-            "messages",
-            "conversations",
-            "prompt",
-            "completion",
-            "chosen",
-            "rejected",
-            "tools",
-            "chat_template_kwargs",
-            "input_ids",
-            "labels",
-            "completion_mask",
-            "assistant_masks",
-            "seq_lengths",
-            "weights",
-            "weight",
-            "instruction",
-            "input",
-            "output",
-            "segments",
-            "joined"};
+    std::vector<std::string> columns{settings.text_field,
+                                     "messages",
+                                     "conversations",
+                                     "prompt",
+                                     "completion",
+                                     "chosen",
+                                     "rejected",
+                                     "tools",
+                                     "chat_template_kwargs",
+                                     "input_ids",
+                                     "labels",
+                                     "completion_mask",
+                                     "assistant_masks",
+                                     "seq_lengths",
+                                     "weights",
+                                     "weight",
+                                     "instruction",
+                                     "input",
+                                     "output",
+                                     "segments",
+                                     "joined"};
+    if (settings.content.is_scored)
+        columns.insert(columns.end(), {"label", "margin", "add_generation_prompt"});
+    return columns;
 }
 
 namespace {
@@ -106,15 +111,19 @@ bool has_prompt_of_its_own(const Value& row, bool are_chats) {
     return !are_chats || prompt->string() == nullptr;
 }
 
-Expected<DatasetFormat> find_pair(const Value& row) {
+Expected<DatasetFormat> find_pair(const Value& row, bool is_scored) {
     const Value* chosen = row.find("chosen");
     const Value* rejected = row.find("rejected");
     if (chosen == nullptr || rejected == nullptr)
         return refuse(
-            format_text("method = dpo: there is no column {}; a row is a prompt with a chosen and "
-                        "a rejected answer, and the columns are {}",
+            format_text("the rows are to be pairs (method), and there is no column {}; a row is a "
+                        "prompt with a chosen and a rejected answer, and the columns are {}",
                         chosen == nullptr ? "chosen" : "rejected", column_names(row)));
-    DatasetFormat format{.form = RowForm::pair, .uses_completion_mask = true};
+    if (is_scored && row.find("margin") != nullptr)
+        return refuse(
+            "the rows have a column margin, by which TRL moves the loss of a pair, and it is not "
+            "served; leave it out of the rows");
+    DatasetFormat format{.form = RowForm::pair, .uses_completion_mask = !is_scored};
     const bool are_chats = is_list_of(chosen, "role") && is_list_of(rejected, "role");
     if (are_chats) format.form = RowForm::chat_pair;
     if (!are_chats && (chosen->string() == nullptr || rejected->string() == nullptr))
@@ -184,6 +193,9 @@ std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSet
             if (format.has_prompt) columns.emplace_back("prompt");
             return columns;
         }
+        case RowForm::labelled_text: return {settings.text_field, "label"};
+        case RowForm::labelled_chat:
+            return {"messages", "label", "add_generation_prompt", "tools", "chat_template_kwargs"};
     }
     return {};
 }
@@ -248,7 +260,8 @@ Expected<DatasetFormat> find_columns(const Value& row, const FormatSettings& set
 }
 
 Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settings) {
-    if (settings.has_pairs) return find_pair(row);
+    if (settings.content.is_pair) return find_pair(row, settings.content.is_scored);
+    if (settings.content.is_scored) return find_labelled(row, settings);
     if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
     Expected<DatasetFormat> format = find_columns(row, settings);
     if (!format) return format;
@@ -270,7 +283,7 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
 Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
     auto format = find_form(row, settings);
     if (format) format.value().used_columns = columns_of(format.value(), settings);
-    if (!format || settings.has_pairs) return format;
+    if (!format || settings.content.is_pair) return format;
     format.value().used_columns.emplace_back("weight");
     if (const Value* weight = row.find("weight"); weight != nullptr && !weight->is_null())
         format.value().warnings.emplace_back(

@@ -52,21 +52,23 @@ bool has_label(const Sample& sample, uint32_t whole, uint32_t length, bool keeps
     return keeps_end ? sample.end_label > whole - length : sample.first_label < length;
 }
 
-// Returns true if a token is a target. The first token of a document is not: no token predicts it.
-bool has_target(const TokenStore& store, std::span<const Piece> pieces) {
+// Returns true if there is a target. The first token of a document is none: no token predicts it.
+bool has_target(const TokenStore& store, std::span<const Piece> pieces, const RowContent& content) {
     return std::ranges::any_of(pieces, [&](const Piece& piece) {
-        for (uint64_t token = piece.begin + (piece.goes_on != 0 ? 0 : 1);
+        const bool counts_first = content.is_scored || piece.goes_on != 0;
+        for (uint64_t token = piece.begin + (counts_first ? 0 : 1);
              token < piece.begin + piece.length; ++token)
             if (store.label(token) != no_label) return true;
         return false;
     });
 }
 
-RowPlan without_rows_that_teach_nothing(const TokenStore& store, RowPlan plan, RowReport& report) {
+RowPlan without_rows_that_teach_nothing(const TokenStore& store, RowPlan plan,
+                                        const RowContent& content, RowReport& report) {
     RowPlan kept;
     for (int64_t row = 0; row < plan.size(); ++row) {
         const std::span<const Piece> pieces = plan.row(row);
-        if (!has_target(store, pieces)) continue;
+        if (!has_target(store, pieces, content)) continue;
         kept.pieces.insert(kept.pieces.end(), pieces.begin(), pieces.end());
         kept.end_row();
     }
@@ -111,8 +113,9 @@ RowPlan one_row_of_pairs(const TokenStore& store, std::span<const int64_t> sampl
             begin += length;
         }
         const auto lost = store.length(number) - sides.front().length - sides.back().length;
-        const bool is_of_use = std::ranges::all_of(
-            sides, [&](const Piece& side) { return has_target(store, std::span(&side, 1)); });
+        const bool is_of_use = std::ranges::all_of(sides, [&](const Piece& side) {
+            return has_target(store, std::span(&side, 1), settings.content);
+        });
         if (!is_of_use || (drops_long && lost > 0)) {
             ++report.dropped;
             continue;
@@ -142,7 +145,7 @@ RowPlan packed(const TokenStore& store, std::span<const int64_t> samples,
         numpy_shuffle(static_cast<uint64_t>(settings.seed), std::span(documents));
     RowPlan plan = pack(documents, settings.strategy, limit,
                         settings.scope == config::PackingScope::global ? 0 : trl_problem_size);
-    if (has_target(store, plan.pieces)) return plan;
+    if (has_target(store, plan.pieces, settings.content)) return plan;
     report.dropped = std::ssize(samples);
     return {};
 }
@@ -159,7 +162,7 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
     }
     report.samples = static_cast<int64_t>(samples.size());
     const bool drops_long = settings.truncation == config::TruncationMode::drop &&
-                            settings.max_length && !settings.has_pairs;
+                            settings.max_length && !settings.content.is_pair;
     std::vector<int64_t> kept;
     if (drops_long || settings.min_length > 0) {
         std::ranges::copy_if(samples, std::back_inserter(kept), [&](int64_t number) {
@@ -169,13 +172,13 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
         report.dropped += std::ssize(samples) - std::ssize(kept);
         samples = kept;
     }
-    RowPlan plan = settings.has_pairs ? one_row_of_pairs(store, samples, settings, report)
-                   : settings.packs   ? packed(store, samples, settings, report)
-                                      : one_row_each(store, samples, settings, report);
+    RowPlan plan = settings.content.is_pair ? one_row_of_pairs(store, samples, settings, report)
+                   : settings.packs         ? packed(store, samples, settings, report)
+                                            : one_row_each(store, samples, settings, report);
     if (settings.shuffles) shuffle_rows(plan, settings.seed);
     // TRL shuffles these rows with the others.
-    if (!settings.packs && !settings.keeps_all && !settings.has_pairs)
-        plan = without_rows_that_teach_nothing(store, std::move(plan), report);
+    if (!settings.packs && !settings.keeps_all && !settings.content.is_pair)
+        plan = without_rows_that_teach_nothing(store, std::move(plan), settings.content, report);
     report.rows = plan.size();
     for (int64_t row = 0; row < plan.size(); ++row) report.of_rows.add(plan.row(row));
     return plan;

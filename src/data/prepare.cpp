@@ -103,7 +103,12 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
     if (!format.agent_template.empty())
         all.emplace_back("agent_template", Value(format.agent_template));
     if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
-    if (format.has_pairs) all.emplace_back("has_pairs", Value(true));
+    if (format.content.is_pair) all.emplace_back("has_pairs", Value(true));
+    if (format.content.is_scored) {
+        all.emplace_back("is_scored", Value(true));
+        all.emplace_back("num_labels", Value(format.num_labels));
+        all.emplace_back("class_names", text::to_list(format.class_names));
+    }
     return Value(std::move(all));
 }
 
@@ -138,7 +143,8 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"keeps_all", Value(rows.keeps_all)},
     };
     if (preparation.drops_copies) all.emplace_back("drops_copies", Value(true));
-    if (rows.has_pairs) all.emplace_back("has_pairs", Value(true));
+    if (rows.content.is_pair) all.emplace_back("has_pairs", Value(true));
+    if (rows.content.is_scored) all.emplace_back("is_scored", Value(true));
     if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
     if (rows.min_length > 0) all.emplace_back("min_length", Value(rows.min_length));
     return Value(std::move(all));

@@ -10,6 +10,7 @@
 #include "ringshard/data/token_store.hpp"
 #include "row_columns.hpp"
 #include "row_tools.hpp"
+#include "scored_row.hpp"
 #include "segment_row.hpp"
 
 namespace ringshard::data {
@@ -134,13 +135,18 @@ public:
                     [this](const std::string& text, SpecialTokens special,
                            std::vector<int32_t>& ids) { return tokenize(text, special, ids); },
                     into_);
-            case RowForm::pair: return encode_pair();
-            case RowForm::chat_pair: return encode_chat_pair();
+            case RowForm::pair: return is_scored() ? encode_scored_pair() : encode_pair();
+            case RowForm::chat_pair:
+                return is_scored() ? encode_scored_chat_pair() : encode_chat_pair();
+            case RowForm::labelled_text: return encode_labelled_text();
+            case RowForm::labelled_chat: return encode_labelled_chat();
         }
         return std::nullopt;
     }
 
 private:
+    bool is_scored() const { return parts_.settings.content.is_scored; }
+
     std::optional<Failure> encode_text() {
         std::string text;
         if (auto failure = read_text(row_, parts_.settings.text_field, text)) return failure;
@@ -298,6 +304,89 @@ private:
         return std::nullopt;
     }
 
+    std::optional<Failure> encode_labelled_text() {
+        std::string text;
+        if (auto failure = read_text(row_, parts_.settings.text_field, text)) return failure;
+        if (auto failure = tokenize(text, SpecialTokens::add, into_.tokens)) return failure;
+        return label_with_column();
+    }
+
+    std::optional<Failure> encode_labelled_chat() {
+        auto messages = read_text_messages("messages");
+        if (!messages) return messages.failure();
+        add_system_message(parts_.settings.system_prompt, messages.value());
+        if (auto failure = encode_messages(messages.value())) return failure;
+        return label_with_column();
+    }
+
+    std::optional<Failure> label_with_column() {
+        const auto label = read_label(row_, parts_.settings);
+        if (!label) return label.failure();
+        if (into_.tokens.empty()) return bad_row("has no token");
+        label_from(0, label.value());
+        return std::nullopt;
+    }
+
+    void label_from(size_t first, int32_t label) {
+        if (first == 0) into_.labels.clear();
+        label_document(label, parts_.tools->padding_token().value_or(-1), first, into_);
+    }
+
+    std::optional<Failure> encode_scored_pair() {
+        std::string prompt;
+        TextPair pair;
+        if (format_.has_prompt)
+            if (auto failure = read_text(row_, "prompt", prompt)) return failure;
+        if (auto failure = read_text(row_, "chosen", pair.chosen)) return failure;
+        if (auto failure = read_text(row_, "rejected", pair.rejected)) return failure;
+        const auto encode = [&](std::string answer) {
+            end_with(answer, parts_.tools->eos());
+            return tokenize(prompt + answer, SpecialTokens::add, into_.tokens);
+        };
+        return encode_scored_sides([&] { return encode(pair.chosen); },
+                                   [&] { return encode(pair.rejected); });
+    }
+
+    std::optional<Failure> encode_scored_chat_pair() {
+        Value prompt{Value::List()};
+        if (format_.has_prompt) {
+            auto read = read_text_messages("prompt");
+            if (!read) return read.failure();
+            prompt = std::move(read).value();
+        }
+        auto chosen = read_text_messages("chosen");
+        if (!chosen) return chosen.failure();
+        auto rejected = read_text_messages("rejected");
+        if (!rejected) return rejected.failure();
+        const auto encode = [&](const Value& answer) {
+            Value all = prompt;
+            all.list()->insert(all.list()->end(), answer.list()->begin(), answer.list()->end());
+            add_system_message(parts_.settings.system_prompt, all);
+            return encode_messages(all);
+        };
+        return encode_scored_sides([&] { return encode(chosen.value()); },
+                                   [&] { return encode(rejected.value()); });
+    }
+
+    // Both documents have one label, since their scores are compared.
+    template <class EncodeChosen, class EncodeRejected>
+    std::optional<Failure> encode_scored_sides(EncodeChosen encode_chosen,
+                                               EncodeRejected encode_rejected) {
+        if (auto failure = encode_chosen()) return failure;
+        const std::vector<int32_t> chosen = into_.tokens;
+        if (auto failure = encode_rejected()) return failure;
+        if (chosen == into_.tokens) return bad_row("chosen and rejected are the same answer");
+        const std::vector<int32_t> rejected = std::exchange(into_.tokens, {});
+        into_.labels.clear();
+        for (const std::vector<int32_t>* side : {&chosen, &rejected}) {
+            const size_t first = into_.tokens.size();
+            into_.tokens.insert(into_.tokens.end(), side->begin(), side->end());
+            into_.document_lengths.push_back(static_cast<int32_t>(side->size()));
+            label_from(first, 0);
+        }
+        return std::nullopt;
+    }
+
     static size_t first_learned(const EncodedRow& row) {
         return static_cast<size_t>(
             std::ranges::find_if(row.labels, [](int32_t label) { return label != no_label; }) -
@@ -361,6 +450,10 @@ private:
         };
         auto chat =
             TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
+        if (const Value* adds = row_.find("add_generation_prompt");
+            chat && format_.form == RowForm::labelled_chat && adds != nullptr &&
+            adds->truth() != nullptr)
+            chat.value().adds_generation_prompt = *adds->truth();
         return chat && parts_.agent ? parts_.agent->apply(std::move(chat).value()) : chat;
     }
 

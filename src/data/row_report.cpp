@@ -91,7 +91,7 @@ RowReport report_of(const Value& value) {
 namespace {
 
 std::string dropped_documents(const RowSettings& settings) {
-    if (settings.has_pairs)
+    if (settings.content.is_pair)
         return settings.truncation == config::TruncationMode::drop
                    ? "pairs with an answer that max_length would cut"
                    : "pairs whose prompt alone has max_length tokens";
@@ -108,7 +108,7 @@ std::string dropped_documents(const RowSettings& settings) {
 
 std::string to_text(const RowReport& report, const RowSettings& settings) {
     std::ostringstream out;
-    const std::string samples = settings.has_pairs ? "pairs" : "documents";
+    const std::string samples = settings.content.is_pair ? "pairs" : "documents";
     out << "  " << std::left << std::setw(12) << samples << std::right
         << with_commas(report.samples) << ", " << with_commas(report.tokens)
         << " tokens, the longest has " << with_commas(report.longest) << "\n";

@@ -8,7 +8,7 @@ namespace {
 
 bool is_chat(const DatasetFormat& format) {
     return format.form == RowForm::chat || format.form == RowForm::chat_prompt_completion ||
-           format.form == RowForm::chat_pair;
+           format.form == RowForm::chat_pair || format.form == RowForm::labelled_chat;
 }
 bool is_alpaca(const DatasetFormat& format) { return format.form == RowForm::alpaca; }
 
@@ -45,7 +45,8 @@ Expected<TextTools> load_row_tools(const FormatSettings& settings,
     if (has_alpaca && !tools.value().has_chat_template())
         if (auto failure = check_alpaca_text(settings)) return *failure;
     const auto ends_by_itself = [](const DatasetFormat& format) {
-        return is_chat(format) || format.form == RowForm::segments;
+        return is_chat(format) || format.form == RowForm::segments ||
+               format.form == RowForm::labelled_text;
     };
     if (tools.value().eos().empty() && !std::ranges::all_of(formats, ends_by_itself))
         return Failure{ExitCode::settings,

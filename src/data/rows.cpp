@@ -39,9 +39,10 @@ std::optional<RowTotals> read_totals(const std::string& about) {
     return report_of(*report).of_rows;
 }
 
-bool are_pairs(const std::string& about) {
+RowContent content_of(const std::string& about) {
     const auto read = text::read_json(about);
-    return read && read.value().find("has_pairs") != nullptr;
+    const auto says = [&](const char* name) { return read && read.value().find(name) != nullptr; };
+    return {.is_pair = says("has_pairs"), .is_scored = says("is_scored")};
 }
 
 // Returns the sum over the chunks of a store that hold places of samples, in which the stores of
@@ -62,7 +63,7 @@ Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
         return Failure{ExitCode::bad_data,
                        format_text("{} holds no plan of rows", plan.name().string())};
     rows.totals_ = read_totals(rows.about_);
-    rows.has_pairs_ = are_pairs(rows.about_);
+    rows.content_ = content_of(rows.about_);
     // Each is a sum over the hashes of all chunks, which is the same at any number of ranks.
     rows.content_hash_ =
         format_text("{}-{}", hexadecimal(store_file.chunk_sum() - places_sum_of(store_file)),
@@ -127,7 +128,7 @@ int64_t FlatBatch::num_targets() const {
 }
 
 double FlatBatch::loss_weight() const {
-    if (has_pairs) return static_cast<double>(document_starts.size()) / 2;
+    if (content.is_pair) return static_cast<double>(document_starts.size()) / 2;
     if (weights.empty()) return static_cast<double>(num_targets());
     double sum = 0;
     for (size_t i = 0; i < targets.size(); ++i)
@@ -141,13 +142,12 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
         store_.check_ids(piece.begin, piece.length);
         if (piece.goes_on == 0)
             batch.document_starts.push_back(static_cast<int64_t>(batch.tokens.size()));
-        else
-            batch.targets.back() = store_.label(piece.begin);
-        for (uint64_t at = piece.begin; at < piece.begin + piece.length; ++at) {
+        for (uint64_t at = piece.begin; at < piece.begin + piece.length; ++at)
             batch.tokens.push_back(store_.token(at));
-            if (at > piece.begin) batch.targets.push_back(store_.label(at));
-        }
-        batch.targets.push_back(no_label);
+        if (content_.is_scored)
+            append_label(piece, batch);
+        else
+            append_targets(piece, batch);
         if (scores_ != nullptr) {
             RINGSHARD_CHECK(piece.goes_on == 0, "a document that goes on has no scores");
             for (uint64_t at = piece.begin + 1; at < piece.begin + piece.length; ++at)
@@ -155,11 +155,34 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
                                        static_cast<int64_t>(scores_->first_place));
             batch.places.push_back(0);
         }
-        if (!store_.has_weights()) continue;
-        if (piece.goes_on != 0) batch.weights.back() = store_.weight(piece.begin);
-        for (uint64_t at = piece.begin + 1; at < piece.begin + piece.length; ++at)
-            batch.weights.push_back(store_.weight(at));
-        batch.weights.push_back(0);
+    }
+}
+
+// Of a piece whose tokens are in the batch: the target of a token is the next one.
+void Rows::append_targets(const Piece& piece, FlatBatch& batch) const {
+    const uint64_t end = piece.begin + piece.length;
+    if (piece.goes_on != 0) batch.targets.back() = store_.label(piece.begin);
+    for (uint64_t at = piece.begin + 1; at < end; ++at) batch.targets.push_back(store_.label(at));
+    batch.targets.push_back(no_label);
+    if (!store_.has_weights()) return;
+    if (piece.goes_on != 0) batch.weights.back() = store_.weight(piece.begin);
+    for (uint64_t at = piece.begin + 1; at < end; ++at) batch.weights.push_back(store_.weight(at));
+    batch.weights.push_back(0);
+}
+
+// Of a document whose tokens are in the batch: its label is the target of the last token that
+// counts.
+void Rows::append_label(const Piece& piece, FlatBatch& batch) const {
+    RINGSHARD_CHECK(piece.goes_on == 0, "a document with one label goes on");
+    const size_t begin = batch.targets.size();
+    batch.targets.resize(begin + piece.length, no_label);
+    if (store_.has_weights()) batch.weights.resize(begin + piece.length, 0);
+    for (uint64_t behind = piece.length; behind > 0; --behind) {
+        const uint64_t at = piece.begin + behind - 1;
+        if (store_.label(at) == no_label) continue;
+        batch.targets[begin + behind - 1] = store_.label(at);
+        if (store_.has_weights()) batch.weights[begin + behind - 1] = store_.weight(at);
+        return;
     }
 }
 
@@ -201,7 +224,7 @@ void scale_losses(FlatBatch& joined, std::span<const double> of_adapters) {
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
     FlatBatch batch;
     batch.scores = rows.scores();
-    batch.has_pairs = rows.has_pairs();
+    batch.content = rows.content();
     for (const int64_t number : numbers) {
         batch.row_starts.push_back({number, static_cast<int64_t>(batch.tokens.size())});
         rows.append(number, batch);
@@ -268,7 +291,7 @@ FlatBatch sort_by_length(FlatBatch batch) {
     sorted.weights = in_order(batch.weights, documents);
     sorted.places = in_order(batch.places, documents);
     sorted.scores = batch.scores;
-    sorted.has_pairs = batch.has_pairs;
+    sorted.content = batch.content;
     int64_t start = 0;
     for (const auto& [begin, length] : documents) {
         sorted.document_starts.push_back(start);

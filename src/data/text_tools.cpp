@@ -80,6 +80,11 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
     return tools;
 }
 
+std::optional<int32_t> TextTools::padding_token() const {
+    const std::string token = folder_.special_token("pad_token").value_or(eos_);
+    return token.empty() ? std::nullopt : folder_.tokenizer.id_of(token);
+}
+
 // Adds the tokens that the tokenizer lacks.
 std::optional<Failure> TextTools::add_tokens(std::vector<text::AddedToken> tokens) {
     text::Tokenizer& tokenizer = folder_.tokenizer;

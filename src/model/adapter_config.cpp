@@ -164,7 +164,9 @@ bool are_targets(const json& value) { return value.is_string() || are_names(valu
 bool is_flag(const json& value) { return value.is_boolean(); }
 bool is_number(const json& value) { return value.is_number(); }
 bool is_dropout(const json& value) { return value.is_number() && value >= 0 && value < 1; }
-bool is_served_task(const json& value) { return value.is_null() || value == "CAUSAL_LM"; }
+bool is_served_task(const json& value) {
+    return value.is_null() || value == "CAUSAL_LM" || value == "SEQ_CLS";
+}
 bool are_biases(const json& value) { return value.is_string() && read_biases(value).has_value(); }
 bool are_blocks(const json& value) {
     return value.is_null() || is_whole(value) || is_list_of(value, is_whole);
@@ -200,7 +202,7 @@ constexpr std::array<FieldRule, 18> field_rules{{
     {"layers_pattern", "must be a name, a list of names, or null", are_targets},
     {"trainable_token_indices", "must be whole numbers, lists of them by module, or null",
      are_trained_tokens},
-    {"task_type", "causal language models are trained: CAUSAL_LM, or null", is_served_task},
+    {"task_type", "must be CAUSAL_LM, SEQ_CLS or null", is_served_task},
 }};
 
 // The first field whose value has another kind, with the rule; else an empty text.

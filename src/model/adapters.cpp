@@ -82,8 +82,11 @@ std::optional<Failure> check_lora_bias(const LoraConfig& config, bool has_parame
 // The linear layers of blocks, the output layer and the embedding, whose block is the number of
 // blocks.
 std::vector<LinearLayer> with_ends(const ModelSpec& spec, std::vector<LinearLayer> layers) {
-    for (const std::string& name : {spec.names.head, spec.names.embedding})
-        layers.push_back({name, spec.blocks.size(), name, {spec.vocabulary, spec.width}});
+    const auto add = [&](const std::string& name, int64_t rows) {
+        layers.push_back({name, spec.blocks.size(), name, {rows, spec.width}});
+    };
+    add(spec.names.head, spec.head_rows());
+    add(spec.names.embedding, spec.vocabulary);
     return layers;
 }
 
@@ -113,7 +116,7 @@ std::optional<Failure> check_embedding_adapter(const ModelSpec& spec, const Lora
 std::vector<int64_t>* rows_of(ModelSpec& spec, const std::string& module) {
     if (module.empty() || is_end_of(module, spec.names.embedding))
         return &spec.trained_rows.embedding;
-    return is_end_of(module, spec.names.head) ? &spec.trained_rows.head : nullptr;
+    return !spec.scores && is_end_of(module, spec.names.head) ? &spec.trained_rows.head : nullptr;
 }
 
 std::optional<Failure> check_trained_rows(const ModelSpec& spec, const LoraConfig& config) {
@@ -322,7 +325,28 @@ void let_biases_train(ModelSpec& spec, const std::set<std::string>& biases) {
         }
 }
 
+namespace {
+
+// Beside adapters a head of scores trains whole, as PEFT's task SEQ_CLS has it.
+std::optional<Failure> settle_task(const ModelSpec& spec, LoraConfig& config) {
+    const std::string task = "SEQ_CLS";
+    if (!spec.scores)
+        return config.task_type != task
+                   ? std::nullopt
+                   : std::optional(refuse(
+                         "lora_task_type = SEQ_CLS: the adapter is of a model with a head of "
+                         "scores; train it with method reward or classification"));
+    config.task_type = task;
+    std::erase(config.modules_to_save, "classifier");  // which PEFT names beside the head
+    if (!is_saved(spec.names.head, config.modules_to_save))
+        config.modules_to_save.push_back(spec.names.head);
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
+    if (auto failure = settle_task(spec, config)) return failure;
     if (auto failure = check_form_of_matrices(spec, config)) return failure;
     config.fan_in_fan_out = spec.blocks.front().matrices == MatrixForm::turned;
     const auto saves = [&](const std::string& module) {

@@ -19,7 +19,7 @@ int64_t fitting(double bytes, double bytes_of_token, int64_t least, int64_t most
 int64_t most_in_product(const ModelSpec& spec) {
     constexpr int64_t largest_product = (int64_t{1} << 31) - 1;
     constexpr int64_t enough = 16384;
-    return fitting(static_cast<double>(largest_product), static_cast<double>(spec.vocabulary), 1,
+    return fitting(static_cast<double>(largest_product), static_cast<double>(spec.head_rows()), 1,
                    enough);
 }
 
@@ -39,7 +39,7 @@ double numbers_of_mlp(const BlockSpec& block) {
 Chunks chunks_of(const ModelSpec& spec, at::ScalarType type, c10::DeviceType device,
                  double memory_bytes) {
     const auto bytes = static_cast<double>(c10::elementSize(type));
-    const double bytes_of_logits = bytes * static_cast<double>(spec.vocabulary);
+    const double bytes_of_logits = bytes * static_cast<double>(spec.head_rows());
     if (device != c10::DeviceType::CUDA) {
         constexpr double logits_on_cpu = 64 << 20;
         return {.head = fitting(logits_on_cpu, bytes_of_logits, 256, 1024)};

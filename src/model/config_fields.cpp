@@ -48,7 +48,7 @@ constexpr const char* other_fields =
     "mamba_ssm_cache_dtype mask_token_id mm_tokens_per_image moe_layer_freq "
     "moe_shared_expert_overlap mtp_hybrid_override_pattern mtp_layer_types mtp_layers_block_type "
     "mtp_mlp_layer_types mtp_num_hidden_layers multimodal_projector_bias n_ctx num_heads "
-    "num_logits_to_keep num_mtp_layers num_nextn_predict_layers output_attentions "
+    "num_labels num_logits_to_keep num_mtp_layers num_nextn_predict_layers output_attentions "
     "output_hidden_states prefix pretraining_tp problem_type projector_hidden_act qk_head_dim "
     "rescale_prenorm_residual residual_in_fp32 return_dict return_dict_in_generate sep_token_id "
     "seq_aux spatial_merge_size summary_activation summary_first_dropout summary_proj_to_labels "

@@ -32,7 +32,7 @@ std::vector<AdaptedLayer> adapted_layers(const ModelSpec& spec) {
             layers.push_back({name, adapter, shape[0], shape[1]});
         }
     if (spec.head_adapter)
-        layers.push_back({spec.names.head, *spec.head_adapter, spec.vocabulary, spec.width});
+        layers.push_back({spec.names.head, *spec.head_adapter, spec.head_rows(), spec.width});
     return layers;
 }
 

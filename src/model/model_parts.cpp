@@ -35,7 +35,7 @@ std::optional<LowRank> head_adapter(shard::UnitLayout& unit, const ModelSpec& sp
                                     const AdapterSpec& adapter, const std::string& name = {},
                                     size_t number = 0) {
     const std::map<std::string, AdapterSpec> adapters{{spec.names.head, adapter}};
-    const ProjectionSpec projected{{{spec.names.head, spec.vocabulary}}, spec.width};
+    const ProjectionSpec projected{{{spec.names.head, spec.head_rows()}}, spec.width};
     return LowRank::of(unit, projected, {adapters, name, number});
 }
 
@@ -55,10 +55,10 @@ void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
         if (own.head)
             mine.projection =
                 unit.add(own_group(spec, number, spec.names.head, "weight",
-                                   {spec.vocabulary, spec.width}, shard::Stand::output));
+                                   {spec.head_rows(), spec.width}, shard::Stand::output));
         if (own.head && spec.has_head_bias)
-            mine.bias = unit.add(own_group(spec, number, spec.names.head, "bias", {spec.vocabulary},
-                                           shard::Stand::output));
+            mine.bias = unit.add(own_group(spec, number, spec.names.head, "bias",
+                                           {spec.head_rows()}, shard::Stand::output));
         const JointAdapter& joint = spec.blocks.front().joint.at(number);
         if (own.head_adapter)
             mine.adapter = head_adapter(unit, spec, *own.head_adapter, joint.name, number);
@@ -70,10 +70,10 @@ void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
 
 ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
-    const auto matrix = [&](const std::string& name) {
-        return shard::ParameterGroup{{{name + ".weight", {spec.vocabulary, spec.width}}}};
+    const auto matrix = [&](const std::string& name, int64_t rows) {
+        return shard::ParameterGroup{{{name + ".weight", {rows, spec.width}}}};
     };
-    shard::ParameterGroup of_table = matrix(spec.names.embedding);
+    shard::ParameterGroup of_table = matrix(spec.names.embedding, spec.vocabulary);
     of_table.stand = shard::Stand::table;
     of_table.is_overwritten = spec.tied;  // with the head's, before the rows of tokens
     table = embedding.add(std::move(of_table));
@@ -95,7 +95,7 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
         head.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm});
         if (spec.has_head_bias)
             head.bias =
-                unit.add({{{spec.names.head + ".bias", {spec.vocabulary}}}, InitialValues::zeros});
+                unit.add({{{spec.names.head + ".bias", {spec.head_rows()}}}, InitialValues::zeros});
         if (spec.head_adapter) head.adapter = head_adapter(unit, spec, *spec.head_adapter);
         if (spec.trained_rows.head_has_those_of_embedding)
             head.rows = table_rows;
@@ -115,7 +115,7 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
     }
     if (!spec.tied) {
         shard::UnitLayout& unit = modules.emplace_back("head");
-        shard::ParameterGroup projection = matrix(spec.names.head);
+        shard::ParameterGroup projection = matrix(spec.names.head, spec.head_rows());
         projection.stand = shard::Stand::output;
         projection.is_overwritten = true;
         add_head(unit, unit.add(std::move(projection)));

@@ -8,12 +8,15 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/python_numbers.hpp"
+#include "ringshard/model/score_head.hpp"
 
 namespace ringshard::model {
 
 using nlohmann::json;
 
 namespace {
+
+constexpr int64_t most_labels = 1 << 20;
 
 // As transformers 5 writes it; a fine-tuned model's config.json has it so.
 std::string as_object(std::string_view word) { return concat("{\"__float__\": \"", word, "\"}"); }
@@ -67,6 +70,15 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     spec.peft = architecture->more.peft;
     spec.config_json = with_architecture(text, *architecture);
     spec.frozen = spec.never_trained();
+    if (names_score_class(config.content())) {
+        const json labels = config.content().value("id2label", json::object());
+        constexpr int64_t usual = 2;  // transformers'
+        const int64_t count = labels.empty()
+                                  ? config.whole_number_or("num_labels", most_labels, usual)
+                                  : std::ssize(labels);
+        if (config.failure()) return *config.failure();
+        take_score_head(spec, count);
+    }
     if (spec.stored_form.is_quantised()) spec.config_json = without_quantization(spec.config_json);
     return spec;
 }

@@ -3,6 +3,7 @@
 #include "objectives/anchor.hpp"
 #include "objectives/distillation.hpp"
 #include "objectives/preference.hpp"
+#include "objectives/scores.hpp"
 #include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::model {
@@ -30,7 +31,10 @@ std::shared_ptr<const Objective> objective_of_data(const config::TrainingSetting
 }  // namespace
 
 std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& training) {
-    if (training.learns_pairs()) return preference_objective(training);
+    using config::Method;
+    if (training.method == Method::dpo) return preference_objective(training);
+    if (training.method == Method::reward) return reward_objective(training);
+    if (training.method == Method::classification) return classification_objective();
     auto of_data = objective_of_data(training);
     if (training.anchor.empty()) return of_data;
     return anchored_objective(std::move(of_data), training.anchor_weight);

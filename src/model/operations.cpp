@@ -96,7 +96,7 @@ Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies
     const ModelParts parts(spec, {.products_add = true});
     const ModuleIndex index(spec);
     Operations operations =
-        operations_of_head(parts, parts.modules[index.head], {spec.vocabulary, spec.width});
+        operations_of_head(parts, parts.modules[index.head], {spec.head_rows(), spec.width});
     const auto of_blocks = policies.of_blocks(narrow<int64_t>(parts.blocks.size()));
     const size_t first_backward = first_backward_block(parts);
     for (size_t number = 0; number < parts.blocks.size(); ++number)
@@ -155,7 +155,7 @@ double Operations::of_training(std::span<const int64_t> document_lengths) const 
 }
 
 std::vector<WeightShape> linear_layers(const ModelSpec& spec) {
-    std::set<WeightShape> shapes{{spec.vocabulary, spec.width}};
+    std::set<WeightShape> shapes{{spec.head_rows(), spec.width}};
     for (const Block& block : ModelParts(spec).blocks)
         for (const WeightUse& use : block.weights()) shapes.insert(use.shape);
     return {shapes.begin(), shapes.end()};

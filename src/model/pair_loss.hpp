@@ -7,7 +7,7 @@ namespace ringshard::model {
 
 // A side of a pair: an answer.
 struct PairSide {
-    double log_prob;   // sum over its targets
+    double score;      // its log-probability, over all its targets; or its reward
     double reference;  // the same under the reference
     double targets;    // how many they are
 };
@@ -19,7 +19,7 @@ public:
 
     struct Value {
         double loss;
-        double d_chosen;    // d loss / d log_prob of the chosen side
+        double d_chosen;    // d loss / d score of the chosen side
         double d_rejected;  // the same of the rejected one
         // As Objective::further_numbers() names them.
         std::vector<double> further;

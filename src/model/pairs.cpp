@@ -27,12 +27,12 @@ std::vector<double> sum_sides(const TokenPairs& pairs, const at::Tensor& token_s
 WeighedPairs weigh_pairs(const Objective& objective, const TokenPairs& pairs,
                          const at::Tensor& token_stats, const mesh::Mesh& mesh) {
     const at::Tensor read = ops::on_host(token_stats);
-    const std::vector<double> log_probs = sum_sides(pairs, read, mesh);
+    const std::vector<double> scores = sum_sides(pairs, read, mesh);
     const auto side = [&](size_t number) {
-        return PairSide{log_probs[number], pairs.reference[number], pairs.targets[number]};
+        return PairSide{scores[number], pairs.reference[number], pairs.targets[number]};
     };
     std::vector<PairLoss::Value> values;
-    for (size_t chosen = 0; chosen < log_probs.size(); chosen += 2)
+    for (size_t chosen = 0; chosen < scores.size(); chosen += 2)
         values.push_back(objective.pair_loss()->of(side(chosen), side(chosen + 1)));
     std::vector<float> weights;
     std::vector<float> numbers;

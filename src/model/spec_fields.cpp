@@ -269,7 +269,7 @@ void add(Fields& fields, const std::vector<BlockSpec>& blocks) {
 
 std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     const auto& [architecture, peft, vocabulary, stored_vocabulary, width, blocks, tied, norm,
-                 names, has_head_bias, ropes, query_scale, embedding_multiplier,
+                 names, has_head_bias, scores, ropes, query_scale, embedding_multiplier,
                  rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
                  router_aux_loss_coef, has_router_aux_loss, initializer_range,
                  initial_part_of_outputs, max_positions, config_json, is_wrapped, text_config,
@@ -285,6 +285,7 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     fields["tie_word_embeddings"] = text(tied);
     add(fields, "final_norm", norm);
     fields["lm_head_bias"] = text(has_head_bias);
+    fields["num_labels"] = scores ? concat(scores->count) : "none";
     for (size_t number = 0; number < ropes.size(); ++number) add(fields, ropes[number], number);
     fields["query_scale"] = query_scale ? format_text("{} from {}", shortest(query_scale->beta),
                                                       shortest(query_scale->original_positions))

@@ -4,10 +4,11 @@
 
 namespace ringshard::model {
 
-// Returns true if the tensor has a row for each token: the embedding and the head.
+// Returns true if the tensor has a row for each token: the embedding, and the head without scores.
 inline bool has_row_for_each_token(const ModelSpec& spec, const std::string& tensor) {
-    return tensor == spec.names.embedding + ".weight" || tensor == spec.names.head + ".weight" ||
-           tensor == spec.names.head + ".bias";
+    return tensor == spec.names.embedding + ".weight" ||
+           (!spec.scores &&
+            (tensor == spec.names.head + ".weight" || tensor == spec.names.head + ".bias"));
 }
 
 // Returns the shape of a tensor in the model's files, which may have fewer rows for tokens.

@@ -9,6 +9,7 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/score_head.hpp"
 #include "safetensors_header.hpp"
 #include "stored_type.hpp"
 #include "token_rows.hpp"
@@ -61,7 +62,13 @@ bool is_ignored(const std::string& name, const ModelSpec& spec) {
     return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attention.bias") ||
            name.ends_with(".attention.masked_bias") || name.ends_with(".attn.bias") ||
            name.ends_with(".attn.masked_bias") ||
-           (spec.tied && name == spec.names.head + ".weight");
+           (spec.tied && name == spec.names.head + ".weight") ||
+           (spec.scores &&
+            (name == spec.scores->replaced + ".weight" || name == spec.scores->replaced + ".bias"));
+}
+
+bool is_drawn(const std::string& name, const ModelSpec& spec) {
+    return spec.scores && spec.scores->drawn_by && name == spec.names.head + ".weight";
 }
 
 }  // namespace
@@ -118,7 +125,7 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
                                         const std::vector<shard::FlatUnit>& units) {
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
-            if (tensor.is_made_by_run) continue;
+            if (tensor.is_made_by_run || is_drawn(tensor.spec.name, spec)) continue;
             const StoredTensor* const found = find_source(stored, spec, tensor.spec.name);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
@@ -220,7 +227,10 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
 
 ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes) {
     return [&stored, &spec, &bytes](const std::string& name, int64_t first, std::span<float> into) {
-        return read_in_parts(stored, *find_source(stored, spec, name), first, into, bytes);
+        if (!is_drawn(name, spec))
+            return read_in_parts(stored, *find_source(stored, spec, name), first, into, bytes);
+        draw_score_head(spec, first, into);
+        return std::optional<Failure>();
     };
 }
 

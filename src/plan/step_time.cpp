@@ -243,7 +243,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     if (training.has_fp8())
         add_rounding_to_fp8(operations.in_fp8, training.fp8_recipe, work, device, parts);
     parts.push_back(
-        {"loss", "loss", work.tokens * static_cast<double>(spec.vocabulary) / device.loss_logits});
+        {"loss", "loss", work.tokens * static_cast<double>(spec.head_rows()) / device.loss_logits});
     parts.push_back({"update of weights", "optimizer", seconds_of_update(question, plan, device)});
     if (plan.update_products > 0)
         parts.push_back(

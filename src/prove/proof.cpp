@@ -50,7 +50,7 @@ config::Config small_settings(const Job& job) {
     training.activation_offloading = training.cuda_graphs = false;
     training.teacher_scores.clear();  // its rows are random
     training.anchor.clear();
-    if (training.learns_pairs()) training.loss_type = config::LossType::nll;
+    if (training.has_reference()) training.loss_type = config::LossType::nll;
     training.method = config::Method::sft;
     config.data.train_sampling_strategy = config::SamplingStrategy::random;
     return config;
@@ -136,7 +136,7 @@ std::vector<std::string> settings_left_out(const config::Config& config) {
     add(config.training.cuda_graphs, "cuda_graphs");
     add(!config.training.teacher_scores.empty(), "teacher_scores");
     add(!config.training.anchor.empty(), "anchor");
-    add(config.training.learns_pairs(), "loss_type");
+    add(config.training.method != config::Method::sft, "method");
     return names;
 }
 

@@ -5,7 +5,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
-#include "ringshard/config/pair_metrics.hpp"
+#include "ringshard/config/metric_names.hpp"
 
 namespace ringshard::train {
 
@@ -25,9 +25,7 @@ BestModel::BestModel(const config::EvaluationSettings& settings)
 }
 
 std::string BestModel::runtime_key() const {
-    std::vector<std::string_view> numbers{"loss", "entropy", "mean_token_accuracy"};
-    numbers.insert(numbers.end(), config::pair_metrics.begin(), config::pair_metrics.end());
-    for (const std::string_view number : numbers)
+    for (const std::string_view number : config::all_evaluation_metrics())
         if (metric_.ends_with(number))
             return concat(metric_.substr(0, metric_.size() - number.size()), "runtime");
     return "eval_runtime";

@@ -41,13 +41,14 @@ std::vector<double> Evaluator::count_longest() const {
 
 model::TokenBatch Evaluator::tokens_of_round(data::FlatBatch batch) const {
     batch = order_for_attention(std::move(batch), mesh_);
-    if (batch.has_pairs) return shard_pairs(std::move(batch), mesh_, model_.masks(), reference_);
+    if (batch.content.is_pair)
+        return shard_pairs(std::move(batch), mesh_, model_.masks(), reference_);
     return shard_batch(std::move(batch), mesh_, model_.masks());
 }
 
 EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {
     const Timer timer;
-    const std::vector<model::FurtherNumber> further = rows_.has_pairs()
+    const std::vector<model::FurtherNumber> further = rows_.content().is_pair
                                                           ? model_.objective().further_numbers()
                                                           : std::vector<model::FurtherNumber>();
     // Of all targets, their loss weight, and the numbers of tokens.
@@ -71,6 +72,7 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
     EvaluationNumbers found{.loss = total[numbers] / divisor,
                             .entropy = total[numbers + 1] / count,
                             .accuracy = total[numbers + 2] / count,
+                            .names = model_.objective().stat_names(),
                             .rows = rows_.size(),
                             .batches = (rows_.size() + batch_size_ - 1) / batch_size_,
                             .seconds = timer.seconds()};

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/config/metric_names.hpp"
+
 namespace ringshard::train {
 
 namespace {
@@ -25,7 +27,9 @@ bool is_logged_by_trl(const std::string& name, bool ends_run) {
                                       "train_samples_per_second",
                                       "train_steps_per_second"};
     if (name == "total_flos") return ends_run;
-    return name.starts_with("eval_") || std::ranges::find(names, name) != names.end();
+    const auto of_methods = config::all_evaluation_metrics();
+    return name.starts_with("eval_") || std::ranges::find(names, name) != names.end() ||
+           std::ranges::find(of_methods, name) != of_methods.end();
 }
 
 }  // namespace

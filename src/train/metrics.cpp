@@ -178,9 +178,9 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"loss", numbers.loss},
         {"grad_norm", numbers.grad_norm},
         {"learning_rate", numbers.learning_rate},
-        {"entropy", numbers.entropy},
+        {numbers.names.entropy, numbers.entropy},
         {"num_tokens", numbers.num_tokens},
-        {"mean_token_accuracy", numbers.accuracy},
+        {numbers.names.accuracy, numbers.accuracy},
         {"epoch", numbers.epoch},
         {"step_time_s", numbers.seconds / steps},
         {"tokens_per_second", tokens / numbers.seconds},
@@ -191,6 +191,7 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"peak_memory_bytes", usage.peak_memory_bytes},
         {"peak_memory_rank", usage.peak_memory_rank},
     };
+    std::erase_if(line, [](const auto& number) { return number.first.empty(); });
     for (const MemoryKind& kind : memory_kinds)
         line.emplace_back(format_text("memory_{}_bytes", kind.name), usage.memory.*kind.bytes);
     if (usage.memory.driver > 0) line.emplace_back("memory_driver_bytes", usage.memory.driver);
@@ -216,12 +217,13 @@ MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
         {"step", step},
         {"epoch", epoch},
         {prefix + "loss", numbers.loss},
-        {prefix + "entropy", numbers.entropy},
-        {prefix + "mean_token_accuracy", numbers.accuracy},
+        {prefix + numbers.names.entropy, numbers.entropy},
+        {prefix + numbers.names.accuracy, numbers.accuracy},
         {"eval_num_tokens", num_tokens},
         {prefix + "runtime", numbers.seconds},
         {prefix + "samples_per_second", static_cast<double>(numbers.rows) / numbers.seconds},
         {prefix + "steps_per_second", static_cast<double>(numbers.batches) / numbers.seconds}};
+    std::erase_if(line, [&](const auto& number) { return number.first == prefix; });
     for (const auto& [name, value] : numbers.of_objective) line.emplace_back(prefix + name, value);
     return line;
 }

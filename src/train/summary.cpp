@@ -71,8 +71,11 @@ std::string predict_results(const std::vector<EvaluationNumbers>& all) {
         const std::string prefix =
             numbers.set.empty() ? "predict_" : format_text("predict_{}_", numbers.set);
         results[prefix + "loss"] = numbers.loss;
-        results[prefix + "entropy"] = numbers.entropy;
-        results[prefix + "mean_token_accuracy"] = numbers.accuracy;
+        if (!numbers.names.entropy.empty())
+            results[prefix + numbers.names.entropy] = numbers.entropy;
+        if (!numbers.names.accuracy.empty())
+            results[prefix + numbers.names.accuracy] = numbers.accuracy;
+        for (const auto& [name, value] : numbers.of_objective) results[prefix + name] = value;
         results[prefix + "samples"] = numbers.rows;
         results[prefix + "runtime"] = numbers.seconds;
     }
@@ -114,9 +117,11 @@ std::string evaluation_text(int64_t step, const EvaluationNumbers& numbers) {
     std::ostringstream out;
     out << std::fixed << std::setprecision(4) << "eval "
         << (numbers.set.empty() ? "" : format_text("of {} ", numbers.set)) << "after step " << step
-        << ": loss " << numbers.loss << " entropy " << numbers.entropy << " accuracy "
-        << numbers.accuracy << " (" << numbers.rows << " rows in " << std::setprecision(1)
-        << numbers.seconds << " s)";
+        << ": loss " << numbers.loss;
+    if (!numbers.names.entropy.empty()) out << " entropy " << numbers.entropy;
+    if (!numbers.names.accuracy.empty()) out << " accuracy " << numbers.accuracy;
+    for (const auto& [name, value] : numbers.of_objective) out << ' ' << name << ' ' << value;
+    out << " (" << numbers.rows << " rows in " << std::setprecision(1) << numbers.seconds << " s)";
     return out.str();
 }
 

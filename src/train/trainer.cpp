@@ -32,6 +32,7 @@ void copy_sums(const StepNumbers& from, StepNumbers& to) {
     to.loss = from.loss;
     to.entropy = from.entropy;
     to.accuracy = from.accuracy;
+    to.names = from.names;
     to.of_objective = from.of_objective;
     to.grad_norm = from.grad_norm;
     to.learning_rate = from.learning_rate;
@@ -203,7 +204,7 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
                 order_for_attention(std::move(micro_batches[static_cast<size_t>(i)]), mesh_);
             if (documents_) documents_->add(batch);
             model::TokenBatch mine =
-                batch.has_pairs
+                batch.content.is_pair
                     ? shard_pairs(std::move(batch), mesh_, model_.masks(), reference_)
                     : shard_batch(
                           std::move(batch), mesh_, model_.masks(),
@@ -250,6 +251,7 @@ StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepS
                                     model_.spec().router_aux_loss_coef * sums.aux_loss;
     numbers.entropy = of_curve.entropy() / work.targets;
     numbers.accuracy = of_curve.correct() / work.targets;
+    numbers.names = model_.objective().stat_names();
     for (size_t i = 0; const auto& [name, divisor] : model_.objective().further_numbers()) {
         const double sum = of_curve.further(i++) / work.weight;
         if (!name.empty())

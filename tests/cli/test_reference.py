@@ -10,7 +10,8 @@ import unittest
 from trainer import TrainerTest, run
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-COMMANDS = ("train", "dpo", "fork", "prepare", "plan", "prove", "tokenize", "inspect", "export", "verify", "score", "plot", "report",
+METHODS = ("dpo", "reward", "classify")
+COMMANDS = ("train", *METHODS, "fork", "prepare", "plan", "prove", "tokenize", "inspect", "export", "verify", "score", "plot", "report",
             "sweep", "init", "config", "configure", "doctor", "version", "help")
 
 
@@ -34,7 +35,7 @@ class Help(TrainerTest):
     def test_it_fits_a_screen(self):
         overview = text_of("--help")
         self.check_screen(overview, 24)
-        for command in COMMANDS[:-1]:
+        for command in (", ".join(METHODS), *(one for one in COMMANDS[:-1] if one not in METHODS)):
             self.assertRegex(overview, rf"(?m)^  {command} +\S")
         for arguments in ((), ("-h",), ("help",), ("help", "--help"), ("--packing", "--help")):
             self.assertEqual(text_of(*arguments), overview)

@@ -69,6 +69,10 @@ class Docs(unittest.TestCase):
         (self.at / "PAIRS" / "pairs.jsonl").write_text("".join(
             json.dumps({"prompt": f"House {number} has ", "chosen": f"{number % 9} windows.", "rejected": "a door."}) + "\n"
             for number in range(48)))
+        (self.at / "LABELLED").mkdir()
+        (self.at / "LABELLED" / "labels.jsonl").write_text("".join(
+            json.dumps({"text": f"House {number} has {number % 9} windows.", "label": ("bad", "good")[number % 2]}) + "\n"
+            for number in range(48)))
         self.do([str(self.at / "trainer"), "init", "--config_json", "configs/examples/tiny/config.json", "--output_dir", "MODEL"])
         self.cache_config("Qwen/Qwen3-8B")
         (self.at / "MODEL" / "chat_template.jinja").write_text(CHAT_TEMPLATE)

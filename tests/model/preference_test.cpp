@@ -52,6 +52,11 @@ BOOST_AUTO_TEST_CASE(gradients_are_the_slopes_of_losses) {
           LossType::robust, LossType::bco_pair, LossType::sppo_hard, LossType::apo_zero,
           LossType::apo_down, LossType::discopop, LossType::sigmoid_norm})
         BOOST_TEST_CONTEXT("loss " << static_cast<int>(loss)) check_slopes(settings_of(loss));
+    config::TrainingSettings of_rewards;
+    of_rewards.method = config::Method::reward;
+    check_slopes(of_rewards);
+    of_rewards.center_rewards_coefficient = 0.1;
+    check_slopes(of_rewards);
     for (const FDivergence divergence :
          {FDivergence::forward_kl, FDivergence::js_divergence, FDivergence::alpha_divergence})
         BOOST_TEST_CONTEXT("divergence " << static_cast<int>(divergence)) {

@@ -18,8 +18,9 @@ enum class Fp8Recipe { rowwise, tensorwise, delayed };
 enum class AmaxAlgorithm { max, most_recent };
 // The backends of Accelerate, which stand for recipes.
 enum class Fp8Backend { ao, te };
-// How a run learns: from examples, or from pairs of a chosen and a rejected answer.
-enum class Method { sft, dpo };
+// How a run learns: from examples; from pairs of a chosen and a rejected answer, beside a
+// reference, or as the rewards of both; or from labels of whole documents.
+enum class Method { sft, dpo, reward, classification };
 // The losses of tokens, and from sigmoid on those of pairs.
 enum class LossType {
     nll,
@@ -127,7 +128,20 @@ struct TrainingSettings {
     bool activation_offloading = false;
     bool cuda_graphs = false;
 
-    bool learns_pairs() const { return method == Method::dpo; }
+    // Of method reward and classification.
+    std::optional<double> center_rewards_coefficient;
+    int64_t num_labels = 0;  // 0: as many as class_names
+    std::vector<std::string> class_names;
+
+    bool learns_pairs() const { return method == Method::dpo || method == Method::reward; }
+    bool has_reference() const { return method == Method::dpo; }
+    // Returns true if whole documents are scored, by a head in place of that of the vocabulary.
+    bool learns_scores() const {
+        return method == Method::reward || method == Method::classification;
+    }
+    int64_t classes() const {
+        return num_labels > 0 ? num_labels : static_cast<int64_t>(class_names.size());
+    }
     bool has_fp8() const { return mixed_precision == Precision::fp8; }
     // Products in FP8 are of tensors in bf16.
     bool computes_in_bf16() const { return mixed_precision != Precision::fp32; }

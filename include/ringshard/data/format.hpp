@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ringshard/data/left_aside.hpp"
+#include "ringshard/data/row_content.hpp"
 #include "ringshard/data/row_mapping.hpp"
 #include "ringshard/text/value.hpp"
 
@@ -31,7 +32,9 @@ struct FormatSettings {
     std::vector<std::string> loss_scale{};  // rules of ms-swift for parts of answers
     std::string agent_template{};           // form of tools; empty: the chat template's
     bool text_only = false;                 // drop images, audio and video from the rows
-    bool has_pairs = false;                 // rows are pairs of a chosen and a rejected answer
+    RowContent content{};
+    int64_t num_labels = 0;                  // of scored documents that are no pairs
+    std::vector<std::string> class_names{};  // of all labels, or none
 
     bool chooses_messages() const { return !roles_to_train.empty() || train_on_last_turn_only; }
 };
@@ -49,7 +52,9 @@ enum class RowForm {
     alpaca,    // instruction, input, output
     segments,  // texts that are tokenized apart
     pair,      // chosen and rejected answers to one prompt, two documents
-    chat_pair
+    chat_pair,
+    labelled_text,  // a text, or a conversation, with the label of the whole
+    labelled_chat
 };
 struct DatasetFormat {
     RowForm form = RowForm::text;

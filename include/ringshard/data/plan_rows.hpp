@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ringshard/config/data_settings.hpp"
+#include "ringshard/data/row_content.hpp"
 #include "ringshard/data/row_plan.hpp"
 #include "ringshard/data/token_store.hpp"
 #include "ringshard/text/value.hpp"
@@ -49,7 +50,7 @@ struct RowSettings {
     std::optional<int64_t> max_length;
     int64_t min_length = 0;  // shorter documents are dropped
     config::TruncationMode truncation = config::TruncationMode::keep_start;
-    bool has_pairs = false;  // a sample is two documents, each of which is cut
+    RowContent content{};  // the two documents of a pair are cut each for itself
     bool packs = false;
     config::PackingStrategy strategy = config::PackingStrategy::bfd;
     config::PackingScope scope = config::PackingScope::batch;

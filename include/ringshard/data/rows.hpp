@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ringshard/data/row_content.hpp"
 #include "ringshard/data/row_plan.hpp"
 #include "ringshard/data/token_store.hpp"
 
@@ -22,7 +23,7 @@ struct StoredScores {
 // A micro-batch before the sequence group shards it: one list of the tokens of all its documents.
 struct FlatBatch {
     std::vector<int64_t> tokens;
-    std::vector<int64_t> targets;  // next token of the document, or no_label
+    std::vector<int64_t> targets;  // next token of the document or its label; or no_label
     std::vector<float> weights{};  // of the targets' losses; empty: 1 each
     // With scores: the places of the targets in them; below 0: it has none.
     std::vector<int64_t> places{};
@@ -36,7 +37,7 @@ struct FlatBatch {
         bool operator==(const RowStart&) const = default;
     };
     std::vector<RowStart> row_starts{};
-    bool has_pairs = false;  // each row is a chosen and a rejected document
+    RowContent content{};
     int64_t num_targets() const;
     double loss_weight() const;  // of all targets, or 1 for each pair
     // Where several adapters train together: where the rows of each begin in the list, in their
@@ -77,7 +78,7 @@ public:
     const std::string& content_hash() const { return content_hash_; }
     // Describes how the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
-    bool has_pairs() const { return has_pairs_; }
+    const RowContent& content() const { return content_; }
     const std::filesystem::path& name() const { return name_; }  // of the file, if there is one
 
     const std::shared_ptr<const StoredScores>& scores() const { return scores_; }
@@ -88,11 +89,13 @@ public:
 
 private:
     Rows(TokenStore store, const ArrayFile& plan);
+    void append_targets(const Piece& piece, FlatBatch& batch) const;
+    void append_label(const Piece& piece, FlatBatch& batch) const;
     TokenStore store_;
     std::filesystem::path name_ = "rows in memory";
     std::string about_;
     std::string content_hash_;
-    bool has_pairs_ = false;
+    RowContent content_{};
     std::optional<RowTotals> totals_;
     std::shared_ptr<const StoredScores> scores_;  // or null
     std::shared_ptr<const void> owner_;           // of the data that the spans show

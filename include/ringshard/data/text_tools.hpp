@@ -19,6 +19,9 @@ public:
     const std::string& system_prompt() const { return system_prompt_; }
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
+    // The token that fills rows up: the tokenizer's, or else the EOS token.
+    std::optional<int32_t> padding_token() const;
+
     // Replacements of, and additions to, the model's own tokenizer settings.
     struct Adopted {
         std::optional<std::string> chat_template;

@@ -59,11 +59,18 @@ struct PeftRules {
     bool converts_experts = false;       // adapts all experts of a block as one parameter
 };
 
+// A head of a few numbers for a document, its scores, in place of that of the vocabulary.
+struct ScoreHead {
+    int64_t count;         // of the numbers
+    std::string replaced;  // the module of the head of the vocabulary, which files may hold
+    std::optional<uint64_t> drawn_by{};  // the key of its first numbers, if no file holds them
+};
+
 // A model as config.json describes it, with the decisions of a run.
 struct ModelSpec {
     std::string architecture;
     PeftRules peft{};
-    int64_t vocabulary = 0;         // rows of the embedding and of the head
+    int64_t vocabulary = 0;         // rows of the embedding and of a head without scores
     int64_t stored_vocabulary = 0;  // and in the model's files: tokens may be added
     int64_t width = 0;              // hidden_size
     std::vector<BlockSpec> blocks;  // at least one; all have the same heads, and as many experts
@@ -71,6 +78,7 @@ struct ModelSpec {
     NormForm norm{};                // of the final norm
     ParameterNames names{};
     bool has_head_bias = false;
+    std::optional<ScoreHead> scores{};
     std::vector<RopeSpec> ropes;              // of which each block names one
     std::optional<QueryScale> query_scale{};  // by position
     double embedding_multiplier = 1;
@@ -107,6 +115,7 @@ struct ModelSpec {
     TrainedRowsSpec trained_rows{};
     std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
 
+    int64_t head_rows() const { return scores ? scores->count : vocabulary; }
     attention::HeadCounts heads() const;  // of the blocks that attend
     // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.
     std::string why_heads_do_not_split(int64_t ulysses) const;

@@ -33,6 +33,12 @@ struct FurtherNumber {
 
 class PairLoss;
 
+// The names in metrics of what ops::stats_per_token has behind the loss; empty: it is left out.
+struct StatNames {
+    std::string entropy = "entropy";
+    std::string accuracy = "mean_token_accuracy";
+};
+
 // What a run learns: the loss of a token and its gradient, from the logits. The head calls it with
 // one chunk of tokens after the other. One objective is one file in src/model/objectives/.
 class Objective {
@@ -43,7 +49,9 @@ public:
     virtual std::vector<FurtherNumber> further_numbers() const { return {}; }
     int64_t numbers_per_token() const;
 
-    // logits [n, vocabulary]. Writes gradient_scale * d loss / d logits over the logits, and
+    virtual StatNames stat_names() const { return {}; }
+
+    // logits [n, rows of the head]. Writes gradient_scale * d loss / d logits over the logits, and
     // token_stats [n, numbers_per_token], fp32.
     virtual void learn(const at::Tensor& logits, const ObjectiveTargets& targets,
                        double gradient_scale, const at::Tensor& token_stats) const = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ringshard/comm/agree.hpp"
+#include "ringshard/model/objective.hpp"
 
 namespace ringshard::train {
 
@@ -49,6 +50,7 @@ struct StepNumbers {
     double learning_rate = 0;
     double entropy = 0;
     double accuracy = 0;
+    model::StatNames names{};  // of these two
     // The further numbers of the objective: their sums per unit of the weight of all targets, and
     // those of their divisors, 1 where that is all of it.
     struct OfObjective {
@@ -98,6 +100,7 @@ struct EvaluationNumbers {
     double loss = 0;
     double entropy = 0;
     double accuracy = 0;
+    model::StatNames names{};  // of these two
     int64_t rows = 0;
     int64_t batches = 0;
     double seconds = 0;

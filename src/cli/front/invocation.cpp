@@ -12,9 +12,8 @@ namespace {
 
 // TRL's commands for other methods than supervised fine-tuning.
 bool is_other_method(const std::string& word) {
-    static constexpr std::array methods{"grpo", "kto",     "reward", "rloo",       "orpo",
-                                        "cpo",  "ppo",     "gkd",    "online_dpo", "xpo",
-                                        "prm",  "nash_md", "bco"};
+    static constexpr std::array methods{"grpo", "kto",        "rloo", "orpo", "cpo",     "ppo",
+                                        "gkd",  "online_dpo", "xpo",  "prm",  "nash_md", "bco"};
     return std::ranges::find(methods, word) != methods.end();
 }
 
@@ -33,7 +32,8 @@ Failure no_command(const std::string& word) {
     if (is_other_method(word))
         return {ExitCode::usage,
                 format_text("there is no command '{}': this program does supervised fine-tuning, "
-                            "with `trainer sft`, and DPO, with `trainer dpo`; use TRL for {}",
+                            "with `trainer sft`, DPO, with `trainer dpo`, and reward models, with "
+                            "`trainer reward`; use TRL for {}",
                             word, word)};
     std::vector<std::string> names;
     for (const Command& command : commands()) names.push_back(command.name);
@@ -76,9 +76,10 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
             invocation.help_topic = *(flag + 1);
         break;
     }
-    if (invocation.command == "dpo" && !invocation.wants_help) {
+    const Command* const command = find_command(invocation.command);
+    if (command != nullptr && !command->method.empty() && !invocation.wants_help) {
         invocation.command = "train";
-        invocation.flags.insert(invocation.flags.begin(), {"--method", "dpo"});
+        invocation.flags.insert(invocation.flags.begin(), {"--method", command->method});
     }
     if (arguments.empty()) invocation.wants_help = true;
     if (arguments.size() == 1 && arguments.front() == "--version") invocation.command = "version";

@@ -107,9 +107,9 @@ void add_adapter_options(OptionTable& table) {
     group
         .serve("lora_task_type", &AdapterSettings::lora_task_type,
                "PEFT's name of the task, written into adapter_config.json.")
-        .but_not({"SEQ_CLS", "SEQ_2_SEQ_LM", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"},
-                 "causal language models are trained: CAUSAL_LM")
-        .suggest({"CAUSAL_LM"});
+        .but_not({"SEQ_2_SEQ_LM", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"},
+                 "CAUSAL_LM is served, and SEQ_CLS, with method reward and classification")
+        .suggest({"CAUSAL_LM", "SEQ_CLS"});
     group
         .serve("adapter_name_or_path", &AdapterSettings::adapter_name_or_path,
                "Folder of a PEFT adapter to go on from; its adapter_config.json takes the place of "

@@ -8,7 +8,9 @@ void add_preference_options(OptionTable& table) {
     group
         .serve("method", &TrainingSettings::method,
                "What the rows are: sft, examples to learn from; dpo, pairs of a chosen and a "
-               "rejected answer. `trainer dpo` sets it, with TRL's defaults of DPO.")
+               "rejected answer; reward, such pairs for a model of rewards; classification, "
+               "documents with a label. `trainer dpo`, `reward` and `classify` set it, with "
+               "TRL's defaults.")
         .shapes_loss_if_set();
     group
         .serve("label_smoothing", &TrainingSettings::label_smoothing,
@@ -43,7 +45,7 @@ void add_preference_options(OptionTable& table) {
     group.accept("ref_model_mixup_alpha", Shape::number, "0.6", of_sync);
     group.accept("ref_model_sync_steps", Shape::integer, "512", of_sync);
     group.refuse("disable_dropout", Shape::boolean, "true",
-                 "pairs are compared without dropout, as the reference is; leave it out");
+                 "pairs are compared without dropout; leave it out");
     group.refuse("ld_alpha", Shape::number, "null",
                  "every token of an answer counts alike; leave it out");
     group.refuse("use_weighting", Shape::boolean, "false", "every pair counts alike; leave it out");

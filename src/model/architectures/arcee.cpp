@@ -10,6 +10,11 @@ static ModelSpec read_arcee(ConfigReader& config) {
     return spec;
 }
 
-Family arcee() { return {{"ArceeForCausalLM", "arcee", read_arcee}}; }
+Family arcee() {
+    return {{"ArceeForCausalLM",
+             "arcee",
+             read_arcee,
+             {.score_class = "ArceeForSequenceClassification"}}};
+}
 
 }  // namespace ringshard::model::architectures

@@ -20,7 +20,9 @@ Family axk1() {
     return {{"AXK1ForCausalLM",
              "axk1",
              read_axk1,
-             {.fields = {"rope_interleave"}, .peft = {.converts_experts = true}}}};
+             {.score_class = "AXK1ForSequenceClassification",
+              .fields = {"rope_interleave"},
+              .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

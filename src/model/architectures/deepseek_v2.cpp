@@ -29,7 +29,9 @@ Family deepseek_v2() {
     return {{"DeepseekV2ForCausalLM",
              "deepseek_v2",
              read_deepseek_v2,
-             {.fields = {"topk_method"}, .peft = {.converts_experts = true}}}};
+             {.score_class = "DeepseekV2ForSequenceClassification",
+              .fields = {"topk_method"},
+              .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -19,7 +19,9 @@ Family deepseek_v3() {
     return {{"DeepseekV3ForCausalLM",
              "deepseek_v3",
              read_deepseek_v3,
-             {.fields = {"rope_interleave"}, .peft = {.converts_experts = true}}}};
+             {.score_class = "DeepseekV3ForSequenceClassification",
+              .fields = {"rope_interleave"},
+              .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -40,7 +40,10 @@ static ModelSpec read_exaone_moe(ConfigReader& config) {
 }
 
 Family exaone4() {
-    return {{"Exaone4ForCausalLM", "exaone4", read_exaone4, {.fields = {"num_shared_experts"}}},
+    return {{"Exaone4ForCausalLM",
+             "exaone4",
+             read_exaone4,
+             {.score_class = "Exaone4ForSequenceClassification", .fields = {"num_shared_experts"}}},
             {"ExaoneMoeForCausalLM",
              "exaone_moe",
              read_exaone_moe,

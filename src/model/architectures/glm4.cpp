@@ -28,7 +28,9 @@ static ModelSpec read_glm4(ConfigReader& config) {
 }
 
 Family glm4() {
-    return {{"GlmForCausalLM", "glm", read_glm}, {"Glm4ForCausalLM", "glm4", read_glm4}};
+    return {
+        {"GlmForCausalLM", "glm", read_glm, {.score_class = "GlmForSequenceClassification"}},
+        {"Glm4ForCausalLM", "glm4", read_glm4, {.score_class = "Glm4ForSequenceClassification"}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -51,7 +51,8 @@ Family gpt2() {
     return {{"GPT2LMHeadModel",
              "gpt2",
              read_gpt2,
-             {.fields = {"activation_function", "layer_norm_epsilon", "n_embd", "n_head", "n_inner",
+             {.score_class = "GPT2ForSequenceClassification",
+              .fields = {"activation_function", "layer_norm_epsilon", "n_embd", "n_head", "n_inner",
                          "n_layer", "n_positions", "reorder_and_upcast_attn",
                          "scale_attn_by_inverse_layer_idx", "scale_attn_weights"},
               .peft = {.targets = {"c_attn"}}}}};

@@ -41,7 +41,8 @@ Family gpt_neox() {
         {"GPTNeoXForCausalLM",
          "gpt_neox",
          read_gpt_neox,
-         {.fields = {"layer_norm_eps", "rotary_emb_base", "rotary_pct", "use_parallel_residual"},
+         {.score_class = "GPTNeoXForSequenceClassification",
+          .fields = {"layer_norm_eps", "rotary_emb_base", "rotary_pct", "use_parallel_residual"},
           .peft = {.targets = {"query_key_value"}}}}};
 }
 

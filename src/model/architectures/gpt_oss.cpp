@@ -46,7 +46,8 @@ Family gpt_oss() {
     return {{"GptOssForCausalLM",
              "gpt_oss",
              read_gpt_oss,
-             {.fields = {"swiglu_alpha", "swiglu_limit"}}}};
+             {.score_class = "GptOssForSequenceClassification",
+              .fields = {"swiglu_alpha", "swiglu_limit"}}}};
 }
 
 }  // namespace ringshard::model::architectures

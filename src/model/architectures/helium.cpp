@@ -19,6 +19,11 @@ static ModelSpec read_helium(ConfigReader& config) {
     return spec;
 }
 
-Family helium() { return {{"HeliumForCausalLM", "helium", read_helium}}; }
+Family helium() {
+    return {{"HeliumForCausalLM",
+             "helium",
+             read_helium,
+             {.score_class = "HeliumForSequenceClassification"}}};
+}
 
 }  // namespace ringshard::model::architectures

@@ -41,8 +41,11 @@ Family hunyuan_v1_dense() {
     return {{"HunYuanDenseV1ForCausalLM",
              "hunyuan_v1_dense",
              read_hunyuan_v1_dense,
-             {.fields = {"moe_topk"}}},
-            {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", read_hunyuan_v1_moe}};
+             {.score_class = "HunYuanDenseV1ForSequenceClassification", .fields = {"moe_topk"}}},
+            {"HunYuanMoEV1ForCausalLM",
+             "hunyuan_v1_moe",
+             read_hunyuan_v1_moe,
+             {.score_class = "HunYuanMoEV1ForSequenceClassification"}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -32,7 +32,8 @@ Family minicpm3() {
     return {{"MiniCPM3ForCausalLM",
              "minicpm3",
              read_minicpm3,
-             {.fields = {"dim_model_base", "scale_depth", "scale_emb"}}}};
+             {.score_class = "MiniCPM3ForSequenceClassification",
+              .fields = {"dim_model_base", "scale_depth", "scale_emb"}}}};
 }
 
 }  // namespace ringshard::model::architectures

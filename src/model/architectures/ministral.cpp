@@ -11,6 +11,11 @@ static ModelSpec read_ministral(ConfigReader& config) {
     return spec;
 }
 
-Family ministral() { return {{"MinistralForCausalLM", "ministral", read_ministral}}; }
+Family ministral() {
+    return {{"MinistralForCausalLM",
+             "ministral",
+             read_ministral,
+             {.score_class = "MinistralForSequenceClassification"}}};
+}
 
 }  // namespace ringshard::model::architectures

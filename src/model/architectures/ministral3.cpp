@@ -29,6 +29,11 @@ static ModelSpec read_ministral3(ConfigReader& config) {
     return spec;
 }
 
-Family ministral3() { return {{"Ministral3ForCausalLM", "ministral3", read_ministral3}}; }
+Family ministral3() {
+    return {{"Ministral3ForCausalLM",
+             "ministral3",
+             read_ministral3,
+             {.score_class = "Ministral3ForSequenceClassification"}}};
+}
 
 }  // namespace ringshard::model::architectures

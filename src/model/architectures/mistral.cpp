@@ -22,7 +22,8 @@ Family mistral() {
     return {{"MistralForCausalLM",
              "mistral",
              read_mistral,
-             {.peft = {.targets = {"q_proj", "v_proj"}}}},
+             {.score_class = "MistralForSequenceClassification",
+              .peft = {.targets = {"q_proj", "v_proj"}}}},
             {"Mistral3ForConditionalGeneration", "mistral3", read_mistral3}};
 }
 

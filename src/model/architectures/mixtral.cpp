@@ -31,7 +31,9 @@ Family mixtral() {
     return {{"MixtralForCausalLM",
              "mixtral",
              read_mixtral,
-             {.fields = {"router_jitter_noise"}, .peft = {.converts_experts = true}}}};
+             {.score_class = "MixtralForSequenceClassification",
+              .fields = {"router_jitter_noise"},
+              .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

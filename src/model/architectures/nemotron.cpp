@@ -16,7 +16,10 @@ static ModelSpec read_nemotron(ConfigReader& config) {
 }
 
 Family nemotron() {
-    return {{"NemotronForCausalLM", "nemotron", read_nemotron, {.fields = {"norm_eps"}}}};
+    return {{"NemotronForCausalLM",
+             "nemotron",
+             read_nemotron,
+             {.score_class = "NemotronForSequenceClassification", .fields = {"norm_eps"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -51,9 +51,16 @@ static ModelSpec read_olmo3(ConfigReader& config) {
 }
 
 Family olmo() {
-    return {{"Olmo2ForCausalLM", "olmo2", read_olmo2, {.fields = {"clip_qkv"}}},
-            {"Olmo3ForCausalLM", "olmo3", read_olmo3},
-            {"OlmoForCausalLM", "olmo", read_olmo}};
+    return {
+        {"Olmo2ForCausalLM",
+         "olmo2",
+         read_olmo2,
+         {.score_class = "Olmo2ForSequenceClassification", .fields = {"clip_qkv"}}},
+        {"Olmo3ForCausalLM",
+         "olmo3",
+         read_olmo3,
+         {.score_class = "Olmo3ForSequenceClassification"}},
+        {"OlmoForCausalLM", "olmo", read_olmo, {.score_class = "OlmoForSequenceClassification"}}};
 }
 
 }  // namespace ringshard::model::architectures

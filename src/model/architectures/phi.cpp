@@ -29,7 +29,8 @@ Family phi() {
     return {{"PhiForCausalLM",
              "phi",
              read_phi,
-             {.fields = {"layer_norm_eps", "qk_layernorm"},
+             {.score_class = "PhiForSequenceClassification",
+              .fields = {"layer_norm_eps", "qk_layernorm"},
               .peft = {.targets = {"q_proj", "v_proj", "fc1", "fc2"}}}}};
 }
 

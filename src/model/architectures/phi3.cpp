@@ -16,6 +16,9 @@ static ModelSpec read_phi3(ConfigReader& config) {
     return spec;
 }
 
-Family phi3() { return {{"Phi3ForCausalLM", "phi3", read_phi3}}; }
+Family phi3() {
+    return {
+        {"Phi3ForCausalLM", "phi3", read_phi3, {.score_class = "Phi3ForSequenceClassification"}}};
+}
 
 }  // namespace ringshard::model::architectures

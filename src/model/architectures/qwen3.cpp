@@ -22,7 +22,11 @@ static ModelSpec read_qwen3_vl(ConfigReader& config) {
 }
 
 Family qwen3() {
-    return {{"Qwen3ForCausalLM", "qwen3", read_qwen3, {.peft = {.targets = {"q_proj", "v_proj"}}}},
+    return {{"Qwen3ForCausalLM",
+             "qwen3",
+             read_qwen3,
+             {.score_class = "Qwen3ForSequenceClassification",
+              .peft = {.targets = {"q_proj", "v_proj"}}}},
             {nullptr, "qwen3_vl_text", read_qwen3_vl_text, {.usual = {{"rope_theta", 500000.0}}}},
             {"Qwen3VLForConditionalGeneration", "qwen3_vl", read_qwen3_vl}};
 }

@@ -58,7 +58,10 @@ static ModelSpec read_qwen3_vl_moe(ConfigReader& config) {
 
 Family qwen3_moe() {
     return {
-        {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe, {.peft = {.converts_experts = true}}},
+        {"Qwen3MoeForCausalLM",
+         "qwen3_moe",
+         read_qwen3_moe,
+         {.score_class = "Qwen3MoeForSequenceClassification", .peft = {.converts_experts = true}}},
         {nullptr,
          "qwen3_vl_moe_text",
          read_qwen3_vl_moe_text,

@@ -14,7 +14,11 @@ static ModelSpec read_seed_oss(ConfigReader& config) {
 }
 
 Family seed_oss() {
-    return {{"SeedOssForCausalLM", "seed_oss", read_seed_oss, {.fields = {"attention_out_bias"}}}};
+    return {
+        {"SeedOssForCausalLM",
+         "seed_oss",
+         read_seed_oss,
+         {.score_class = "SeedOssForSequenceClassification", .fields = {"attention_out_bias"}}}};
 }
 
 }  // namespace ringshard::model::architectures

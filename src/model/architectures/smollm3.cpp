@@ -46,7 +46,8 @@ Family smollm3() {
     return {{"SmolLM3ForCausalLM",
              "smollm3",
              read_smollm3,
-             {.fields = {"no_rope_layer_interval", "no_rope_layers"}}}};
+             {.score_class = "SmolLM3ForSequenceClassification",
+              .fields = {"no_rope_layer_interval", "no_rope_layers"}}}};
 }
 
 }  // namespace ringshard::model::architectures

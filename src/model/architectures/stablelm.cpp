@@ -24,7 +24,8 @@ Family stablelm() {
     return {{"StableLmForCausalLM",
              "stablelm",
              read_stablelm,
-             {.fields = {"layer_norm_eps", "qk_layernorm", "use_parallel_residual", "use_qkv_bias"},
+             {.score_class = "StableLmForSequenceClassification",
+              .fields = {"layer_norm_eps", "qk_layernorm", "use_parallel_residual", "use_qkv_bias"},
               .peft = {.targets = {"q_proj", "v_proj"}}}}};
 }
 

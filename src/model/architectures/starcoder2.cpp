@@ -22,7 +22,10 @@ static ModelSpec read_starcoder2(ConfigReader& config) {
 }
 
 Family starcoder2() {
-    return {{"Starcoder2ForCausalLM", "starcoder2", read_starcoder2, {.fields = {"norm_epsilon"}}}};
+    return {{"Starcoder2ForCausalLM",
+             "starcoder2",
+             read_starcoder2,
+             {.score_class = "Starcoder2ForSequenceClassification", .fields = {"norm_epsilon"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -7,8 +7,9 @@
 
 #include "../pair_loss.hpp"
 #include "ringshard/base/error.hpp"
-#include "ringshard/config/pair_metrics.hpp"
+#include "ringshard/config/metric_names.hpp"
 #include "ringshard/config/training_settings.hpp"
+#include "sigmoid.hpp"
 
 namespace ringshard::model {
 
@@ -16,12 +17,6 @@ namespace {
 
 using config::FDivergence;
 using config::LossType;
-
-double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : 1 - 1 / (1 + std::exp(x)); }
-// -log sigmoid(x)
-double minus_log_sigmoid(double x) {
-    return x >= 0 ? std::log1p(std::exp(-x)) : std::log1p(std::exp(x)) - x;
-}
 
 struct Slope {
     double value;
@@ -125,21 +120,21 @@ public:
     }
 
     Value of(const PairSide& chosen, const PairSide& rejected) const override {
-        const double of_chosen = options_.beta * (chosen.log_prob - chosen.reference);
-        const double of_rejected = options_.beta * (rejected.log_prob - rejected.reference);
+        const double of_chosen = options_.beta * (chosen.score - chosen.reference);
+        const double of_rejected = options_.beta * (rejected.score - rejected.reference);
         const auto [loss, d_chosen, d_rejected] = loss_of(chosen, rejected);
         return {loss,
                 d_chosen,
                 d_rejected,
                 {of_chosen, of_rejected, of_chosen > of_rejected ? 1.0 : 0.0,
-                 of_chosen - of_rejected, chosen.log_prob, rejected.log_prob}};
+                 of_chosen - of_rejected, chosen.score, rejected.score}};
     }
 
 private:
     LossOfRewards loss_of(const PairSide& chosen, const PairSide& rejected) const {
         const double beta = options_.beta;
-        const double ratio_of_chosen = chosen.log_prob - chosen.reference;
-        const double ratio_of_rejected = rejected.log_prob - rejected.reference;
+        const double ratio_of_chosen = chosen.score - chosen.reference;
+        const double ratio_of_rejected = rejected.score - rejected.reference;
         switch (options_.loss_type) {
             case LossType::nca_pair:
             case LossType::bco_pair:

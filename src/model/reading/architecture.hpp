@@ -7,6 +7,7 @@ namespace ringshard::model {
 
 // What few architectures need to say of themselves.
 struct Particulars {
+    const char* score_class = nullptr;  // the class with a head of scores; null: there is none
     std::vector<std::string> fields{};  // of config.json, those that only this family reads
     // Fields that text_config may leave out, as transformers has them.
     nlohmann::json usual = nlohmann::json::object();
@@ -31,6 +32,12 @@ const std::vector<Architecture>& all_architectures();
 // Returns the architecture that `architectures` and `model_type` name; one of them is enough.
 // Complains to `config`, and returns nullptr, where they name none, or two different ones.
 const Architecture* find_architecture(ConfigReader& config);
+
+// Returns true if a config.json is of a class with a head of scores.
+bool names_score_class(const nlohmann::json& config);
+
+// Returns that of this name, or nullptr.
+const Architecture* find_architecture(const std::string& name);
 
 // Returns the text model that a text_config names, which may have no class of its own; nullptr
 // if no text model has this name.

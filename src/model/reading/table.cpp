@@ -31,6 +31,15 @@ const Architecture* find(const char* Architecture::*field, const std::string& na
     return nullptr;
 }
 
+// Its own class, or that with a head of scores.
+const Architecture* find_by_class(const std::string& name) {
+    for (const Architecture& architecture : all_architectures())
+        if (const char* const scores = architecture.more.score_class;
+            scores != nullptr && name == scores)
+            return &architecture;
+    return find(&Architecture::name, name);
+}
+
 // Returns the first of the list, or an empty text.
 std::string first_architecture(const auto& config) {
     const auto list = config.value("architectures", json());
@@ -54,7 +63,7 @@ const std::vector<Architecture>& all_architectures() {
 const Architecture* find_architecture(ConfigReader& config) {
     const std::string name = first_architecture(config.content());
     const std::string type = config.word("model_type", "");
-    const Architecture* const by_name = find(&Architecture::name, name);
+    const Architecture* const by_name = find_by_class(name);
     const Architecture* const by_type = find(&Architecture::model_type, type);
     if (!name.empty() && by_name == nullptr)
         config.complain(format_text("architectures = [{}]: this program trains {}", name,
@@ -73,6 +82,16 @@ const Architecture* find_architecture(ConfigReader& config) {
     else
         return by_name != nullptr ? by_name : by_type;
     return nullptr;
+}
+
+const Architecture* find_architecture(const std::string& name) {
+    return find(&Architecture::name, name);
+}
+
+bool names_score_class(const json& config) {
+    const std::string name = first_architecture(config);
+    const Architecture* const architecture = find_by_class(name);
+    return architecture != nullptr && name != architecture->name;
 }
 
 std::string text_architectures() {

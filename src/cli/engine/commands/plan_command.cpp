@@ -22,6 +22,7 @@
 #include "ringshard/model/tied_head.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "run_adapters.hpp"
+#include "settle_head.hpp"
 #include "vocabulary.hpp"
 
 namespace ringshard::cli {
@@ -296,6 +297,9 @@ Expected<PlannedModel> find_model(const PlanContext& context) {
     if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
     auto spec = model::read_model_spec(folder.value() / "config.json", args.overrides());
     if (!spec) return spec.failure();
+    constexpr int64_t any_padding = 0;  // it takes no memory
+    if (const auto failure = settle_head(context.settings, any_padding, spec.value()))
+        return *failure;
     std::vector<std::string> notes;
     if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value(), notes))
         return *failure;

@@ -60,6 +60,12 @@ comm::Agreed<FolderModel> read_folder(const CommandContext& context, const fs::p
     auto spec = comm::agreed(world, model::read_model_spec(found.base / "config.json"));
     if (!spec) return spec.failure();
     found.spec = std::move(spec).value();
+    if (found.spec.scores)
+        return comm::found_by_all(
+            Failure{ExitCode::bad_data,
+                    format_text("{}: the model has a head of scores, and verify compares "
+                                "log-probabilities of tokens",
+                                found.base.string())});
     if (const auto failure = untie_if_apart(found.base, world, found.spec)) return *failure;
     if (config)
         if (const auto failure = model::add_adapters(found.spec, *config))

@@ -30,7 +30,7 @@ std::vector<LayerProduct> products_of_step(const config::Config& config,
     std::set<LayerProduct> products;
     for (const auto& [out, in] : model::linear_layers(spec))
         for (const ops::GemmPass pass : ops::gemm_passes) {
-            const bool is_head = out == spec.vocabulary && in == spec.width;
+            const bool is_head = out == spec.head_rows() && in == spec.width;
             products.insert({pass, is_head ? std::min(tokens, chunks.head) : tokens, out, in});
             if (!is_head && tokens > chunks.mlp) products.insert({pass, chunks.mlp, out, in});
         }

@@ -38,12 +38,44 @@ std::string quoted(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// What a card says of a method.
+struct MethodWords {
+    const char* tag;
+    const char* name;
+};
+
+MethodWords words_of(config::Method method) {
+    switch (method) {
+        case config::Method::sft: return {"sft", "supervised fine-tuning"};
+        case config::Method::dpo: return {"dpo", "direct preference optimisation"};
+        case config::Method::reward: return {"reward-trainer", "training as a reward model"};
+        case config::Method::classification: break;
+    }
+    return {"text-classification", "training on labels of documents"};
+}
+
+std::string usage_of(const config::TrainingSettings& training, const std::string& name) {
+    if (training.learns_scores())
+        return format_text(
+            "from transformers import pipeline\n\n"
+            "classifier = pipeline(\"text-classification\", model={}, "
+            "function_to_apply=\"none\")\n"
+            "print(classifier(\"What is a ring?\"))\n",
+            quoted(name));
+    return format_text(
+        "from transformers import pipeline\n\n"
+        "generator = pipeline(\"text-generation\", model={})\n"
+        "print(generator([{{\"role\": \"user\", \"content\": \"What is a ring?\"}}], "
+        "max_new_tokens=128)[0][\"generated_text\"])\n",
+        quoted(name));
+}
+
 std::string print_card(const config::Config& config, const LossFingerprint& fingerprint,
                        bool is_adapter) {
     const Source model(config.model.model_name_or_path);
     const Source data(config.data.dataset_name);
     const std::string& id = config.checkpoint.hub_model_id;
-    const bool learns_pairs = config.training.learns_pairs();
+    const auto& [tag, method] = words_of(config.training.method);
     const std::string name =
         id.empty() ? Source(std::filesystem::absolute(config.run.output_dir)).name : id;
     std::string card = "---\n";
@@ -59,23 +91,19 @@ std::string print_card(const config::Config& config, const LossFingerprint& fing
         "{}\n\n"
         "# {}\n\n"
         "{}{} after {}",
-        is_adapter ? "peft" : "transformers", quoted(name), learns_pairs ? "dpo" : "sft", mark,
-        with_escapes(name), is_adapter ? "An adapter of " : "", model.link(""),
-        learns_pairs ? "direct preference optimisation" : "supervised fine-tuning");
+        is_adapter ? "peft" : "transformers", quoted(name), tag, mark, with_escapes(name),
+        is_adapter ? "An adapter of " : "", model.link(""), method);
     card += data.name.empty() ? "" : format_text(" on {}", data.link("datasets/"));
     card += format_text(
         ", with Ringshard {}.\n\n"
         "## Use\n\n"
         "```python\n"
-        "from transformers import pipeline\n\n"
-        "generator = pipeline(\"text-generation\", model={})\n"
-        "print(generator([{{\"role\": \"user\", \"content\": \"What is a ring?\"}}], "
-        "max_new_tokens=128)[0][\"generated_text\"])\n"
+        "{}"
         "```\n\n"
         "## Training\n\n"
         "| setting | value |\n"
         "|---|---|\n",
-        version::program, quoted(name));
+        version::program, usage_of(config.training, name));
     for (const auto& [setting, value] : fingerprint) {
         const bool is_for_programs =
             setting.starts_with("the model's ") || setting.find("(hash") != std::string::npos;

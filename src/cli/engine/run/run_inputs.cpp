@@ -11,6 +11,7 @@
 #include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "ringshard/model/wrapped_files.hpp"
+#include "settle_head.hpp"
 #include "vocabulary.hpp"
 
 namespace ringshard::cli {
@@ -43,13 +44,15 @@ std::optional<Failure> settle_routers(const config::Settings& settings, model::M
 }
 
 Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
-                                      const std::string& text, const mesh::MeshShape& shape,
+                                      const std::string& text, int64_t padding,
+                                      const mesh::MeshShape& shape,
                                       const config::Settings& settings) {
     const auto config =
         model::override_config(config_json, text, settings.values.model.overrides());
     if (!config) return config.failure();
     auto spec = model::parse_model_spec(config_json, config.value());
     if (!spec) return spec;
+    if (const auto failure = settle_head(settings, padding, spec.value())) return *failure;
     if (const auto failure = settle_routers(settings, spec.value())) return *failure;
     if (const auto failure = check_policies(settings, spec.value())) return *failure;
     if (const auto failure = check_experts(settings, spec.value(), shape)) return *failure;
@@ -169,7 +172,15 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     const auto text =
         comm::of_root(context.world, [&] { return model::read_config_json(config_json); });
     if (!text) return text.failure();
-    auto spec = parse_spec(config_json, text.value(), placement.shape, context.settings);
+    const config::Settings& settings = context.settings;
+    const auto padding = comm::of_root(context.world, [&]() -> Expected<std::string> {
+        if (!settings.values.training.learns_scores()) return std::string("0");
+        const auto token = find_padding_token(settings.values, hub);
+        return token ? Expected<std::string>(std::to_string(token.value())) : token.failure();
+    });
+    if (!padding) return padding.failure();
+    auto spec = parse_spec(config_json, text.value(), read_whole_number(padding.value()).value(),
+                           placement.shape, settings);
     if (!spec) return comm::found_by_all(spec.failure());
     if (context.world.is_root()) tell_unknown_fields(config_json);
     if (const auto failure = untie_if_stored_apart(context, folder, spec.value())) return *failure;

@@ -97,7 +97,7 @@ MaybeFailure TrainingRun::train_to_the_end(const job::Deadline& deadline) {
     if (world.is_root()) parent_ = parent_of(begun.origin, output_dir);
     if (parent_) keep_in_parent(*parent_, output_dir);
     auto progress = beginning.first(std::move(begun.origin));
-    if (progress && inputs.data.training.has_pairs())
+    if (progress && context.settings.values.training.has_reference())
         if (const auto failure = give_references(beginning)) {
             note_end(beginning.attempt(), *failure, world);
             return failure;
@@ -132,12 +132,12 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
 
 // Returns the text of verify.json for the weights as they are, on rank 0; an empty one for adapters
 // that train together, and for a run in FP8 or with quantised weights: a reader of its files
-// computes other numbers.
+// computes other numbers, or a head of scores, which gives no log-probabilities of tokens.
 comm::Agreed<std::string> TrainingRun::compute_references() {
     const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
     if (!inputs.adapters.joint.empty() || config.quantization.is_on() ||
-        model::fp8_options(config.training))
+        model::fp8_options(config.training) || inputs.spec.scores)
         return std::string();
     if (!references_) {
         auto made = RunReferences::make(begun.sidecar_files, inputs.spec, context.world);

@@ -87,6 +87,13 @@ struct Document {
     std::vector<float> weights;  // empty: 1 each
 };
 
+// Of a document that is scored whole, whose label counts at the last of the tokens that have it.
+void keep_last_label(std::vector<int32_t>& labels) {
+    const auto last = std::ranges::find_if(labels.rbegin(), labels.rend(),
+                                           [](int32_t label) { return label != data::no_label; });
+    if (last != labels.rend()) std::fill(labels.begin(), last.base() - 1, data::no_label);
+}
+
 std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
     std::vector<Document> documents;
     for (const data::Piece& piece : rows.pieces(row)) {
@@ -99,6 +106,8 @@ std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
                 documents.back().weights.push_back(rows.store().weight(at));
         }
     }
+    if (rows.content().is_scored)
+        for (Document& document : documents) keep_last_label(document.labels);
     return documents;
 }
 

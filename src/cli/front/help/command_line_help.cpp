@@ -59,8 +59,15 @@ void print_overview(const Reference& reference) {
     constexpr size_t column = 13;
     std::cout << "trainer: supervised fine-tuning on SLURM clusters, at any sequence length\n"
                  "  srun ./trainer [COMMAND] --setting value ...    (or mpirun -n 4 ...)\n";
+    std::vector<std::string> methods;
     for (const Command& command : commands())
-        if (command.name != "help") print_line(command.name, command.summary, column);
+        if (!command.method.empty()) methods.push_back(command.name);
+    for (const Command& command : commands()) {
+        const bool is_method = !command.method.empty();
+        if (is_method && command.name == methods.front())
+            print_line(join(methods, ", "), "train on pairs of answers, or on labels", column);
+        if (!is_method && command.name != "help") print_line(command.name, command.summary, column);
+    }
     std::cout << "More: "
               << wrapped(format_text("trainer COMMAND --help; --help SETTING; --help all; --help "
                                      "GROUP: {}",

@@ -21,15 +21,46 @@ Command train() {
 }
 
 Command dpo() {
-    return {
-        "dpo",
-        "train on pairs of a chosen and a rejected answer",
-        {"dpo --setting value ..."},
-        "Direct preference optimisation: train with method dpo. The rows have a prompt, chosen "
-        "and rejected; the reference is the model at the start of the run.",
-        TakesSettings::yes,
-        {},
-        {"model_name_or_path", "dataset_name", "output_dir", "loss_type", "beta", "max_length"}};
+    return {"dpo",
+            "train on pairs of a chosen and a rejected answer",
+            {"dpo --setting value ..."},
+            "Direct preference optimisation: train with method dpo. The rows have a prompt, chosen "
+            "and rejected; the reference is the model at the start of the run.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "loss_type", "beta", "max_length"},
+            {},
+            "dpo"};
+}
+
+Command reward() {
+    return {"reward",
+            "train a model of rewards on such pairs",
+            {"reward --setting value ..."},
+            "Train with method reward: a head of one score takes the place of that of the "
+            "vocabulary, as in transformers' ...ForSequenceClassification. The rows have chosen "
+            "and rejected, and may have a prompt.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "center_rewards_coefficient",
+             "max_length"},
+            {},
+            "reward"};
+}
+
+Command classify() {
+    return {"classify",
+            "train on labels of documents",
+            {"classify --num_labels N --setting value ..."},
+            "Train with method classification: a head of a score for each label takes the place "
+            "of that of the vocabulary, as in transformers' ...ForSequenceClassification. The "
+            "rows have text or messages, and label.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "num_labels", "class_names",
+             "max_length"},
+            {},
+            "classification"};
 }
 
 Command fork() {
@@ -260,9 +291,9 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(),   dpo(),          fork(),      prepare(), plan(),    prove(),  tokenize(),
-        inspect(), export_model(), verify(),    score(),   plot(),    report(), sweep(),
-        init(),    config(),       configure(), doctor(),  version(), help()};
+        train(),    dpo(),     reward(),       classify(), fork(),    prepare(), plan(),   prove(),
+        tokenize(), inspect(), export_model(), verify(),   score(),   plot(),    report(), sweep(),
+        init(),     config(),  configure(),    doctor(),   version(), help()};
     return all;
 }
 

@@ -25,6 +25,7 @@ struct Command {
     std::vector<CommandFlag> flags{};
     std::vector<std::string> usual_settings{};
     std::vector<std::string> actions{};  // words of which the first argument is one
+    std::string method{};                // training with this method
 };
 
 const std::vector<Command>& commands();

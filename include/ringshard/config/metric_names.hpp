@@ -1,6 +1,10 @@
 #pragma once
 
 #include <array>
+#include <string_view>
+#include <vector>
+
+#include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::config {
 
@@ -8,5 +12,12 @@ namespace ringshard::config {
 inline constexpr std::array pair_metrics{"rewards/chosen",     "rewards/rejected",
                                          "rewards/accuracies", "rewards/margins",
                                          "logps/chosen",       "logps/rejected"};
+// And of pairs that a reward model scores.
+inline constexpr std::array reward_metrics{"mean_reward", "accuracy", "margin"};
+
+// The numbers of an evaluation, without eval_.
+std::vector<std::string_view> evaluation_metrics(const TrainingSettings& training);
+// Those of all methods.
+std::vector<std::string_view> all_evaluation_metrics();
 
 }  // namespace ringshard::config

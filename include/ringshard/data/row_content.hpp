@@ -1,0 +1,15 @@
+#pragma once
+
+namespace ringshard::data {
+
+// What a row of the data is to a run.
+struct RowContent {
+    bool is_pair = false;  // a chosen and a rejected document; else one document, or packed ones
+    // Every token of a document that counts, which padding does not, has the label of the document,
+    // and the last of them is its only target. Else the target of a token is the next one.
+    bool is_scored = false;
+
+    bool operator==(const RowContent&) const = default;
+};
+
+}  // namespace ringshard::data

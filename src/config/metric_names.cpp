@@ -1,0 +1,37 @@
+#include "ringshard/config/metric_names.hpp"
+
+namespace ringshard::config {
+
+namespace {
+
+std::vector<std::string_view> metrics_of(Method method) {
+    std::vector<std::string_view> names{"loss"};
+    if (method != Method::reward) names.emplace_back("entropy");
+    switch (method) {
+        case Method::classification: names.emplace_back("accuracy"); break;
+        case Method::reward:
+            names.insert(names.end(), reward_metrics.begin(), reward_metrics.end());
+            break;
+        case Method::dpo:
+            names.emplace_back("mean_token_accuracy");
+            names.insert(names.end(), pair_metrics.begin(), pair_metrics.end());
+            break;
+        case Method::sft: names.emplace_back("mean_token_accuracy"); break;
+    }
+    return names;
+}
+
+}  // namespace
+
+std::vector<std::string_view> evaluation_metrics(const TrainingSettings& training) {
+    return metrics_of(training.method);
+}
+
+std::vector<std::string_view> all_evaluation_metrics() {
+    std::vector<std::string_view> all;
+    for (const Method method : {Method::sft, Method::dpo, Method::reward, Method::classification})
+        for (const std::string_view name : metrics_of(method)) all.push_back(name);
+    return all;
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <set>
+
+#include "rule_report.hpp"
+
+namespace ringshard::config {
+
+namespace {
+
+void check_labels(RuleReport& report) {
+    const TrainingSettings& training = report.settings().values.training;
+    const std::vector<std::string>& names = training.class_names;
+    const auto refuse = [&](bool is_asked_for, std::vector<std::string> settings, const char* why) {
+        if (is_asked_for) report.complain(settings, why);
+    };
+    refuse(training.classes() == 1, {"num_labels", "method"},
+           "classification needs two labels or more; numbers in place of labels (regression) are "
+           "not served");
+    refuse(!names.empty() && std::ssize(names) != training.classes(), {"num_labels", "class_names"},
+           "must be one number: give a name for each label, or leave num_labels out");
+    refuse(std::set(names.begin(), names.end()).size() != names.size(), {"class_names"},
+           "every label needs a name of its own");
+}
+
+// A document has one label, and no token one of its own.
+void check_labelled_rows(RuleReport& report) {
+    const DataSettings& data = report.settings().values.data;
+    const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
+        if (is_asked_for) report.complain({name, "method"}, why);
+    };
+    const bool packs = data.packing || data.eval_packing.value_or(false);
+    refuse(packs && data.packing_strategy != PackingStrategy::bfd, "packing_strategy",
+           "a document with one label is not split; give bfd");
+    refuse(data.skip_prepare_dataset, "skip_prepare_dataset",
+           "labelled rows are texts or messages; leave it out");
+    const char* const whole = "a document has one label as a whole; leave it out";
+    refuse(data.assistant_only_loss, "assistant_only_loss", whole);
+    refuse(data.completion_only_loss.value_or(false), "completion_only_loss", whole);
+    refuse(!data.roles_to_train.empty(), "roles_to_train", whole);
+    refuse(data.train_on_last_turn_only, "train_on_last_turn_only", whole);
+    refuse(!data.mask_reasoning.empty(), "mask_reasoning", whole);
+    refuse(!data.loss_scale.empty(), "loss_scale", whole);
+}
+
+void check_run_of_scores(RuleReport& report) {
+    const Config& config = report.settings().values;
+    const TrainingSettings& training = config.training;
+    const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
+        if (is_asked_for) report.complain({name, "method"}, why);
+    };
+    const char* const of_tokens = "is of the tokens that sft learns; leave it out";
+    refuse(training.loss_type != LossType::nll, "loss_type", of_tokens);
+    refuse(training.label_smoothing_factor > 0, "label_smoothing_factor", of_tokens);
+    refuse(!training.teacher_scores.empty(), "teacher_scores", of_tokens);
+    refuse(!training.anchor.empty(), "anchor", of_tokens);
+    refuse(!config.adapter.adapters.empty(), "adapters",
+           "adapters that train together learn by sft; train each of them in a run of its own");
+    refuse(!config.evaluation.eval_prompts.empty(), "eval_prompts",
+           "a head of scores writes no text; leave it out");
+    refuse(config.model.router_aux_loss_coef.value_or(0) > 0, "router_aux_loss_coef",
+           "transformers' classes with a head of scores have no such loss; leave it out");
+}
+
+}  // namespace
+
+void check_scores(RuleReport& report) {
+    Settings& settings = report.settings();
+    const TrainingSettings& training = settings.values.training;
+    if (training.learns_scores()) check_run_of_scores(report);
+    if (training.method == Method::classification) {
+        check_labels(report);
+        check_labelled_rows(report);
+    }
+    const auto leave_out = [&](Method method, const char* name, const char* why) {
+        if (training.method != method && settings.is_fixed(name))
+            report.complain({name, "method"}, why);
+    };
+    leave_out(Method::reward, "center_rewards_coefficient",
+              "concerns rewards, of method reward; leave it out");
+    for (const char* name : {"num_labels", "class_names"})
+        leave_out(Method::classification, name,
+                  "concerns labels, of method classification; leave it out");
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,80 @@
+#include "scored_row.hpp"
+
+#include <algorithm>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/data/token_store.hpp"
+#include "row_columns.hpp"
+
+namespace ringshard::data {
+
+using text::Value;
+
+Expected<DatasetFormat> find_labelled(const Value& row, const FormatSettings& settings) {
+    const auto refuse = [](const std::string& what) { return Failure{ExitCode::bad_data, what}; };
+    if (row.find("label") == nullptr)
+        return refuse(
+            R"(method = classification: there is no column label; column_map: {"label": "NAME"} )"
+            "takes one by another name");
+    const Value* const messages = row.find("messages");
+    const bool is_chat = messages != nullptr && messages->list() != nullptr;
+    const Value* const text = row.find(settings.text_field);
+    if (!is_chat && (text == nullptr || text->string() == nullptr))
+        return refuse(
+            format_text("method = classification: there is no column {} (dataset_text_field) of "
+                        R"(text, and no messages; column_map: {{"text": "NAME"}} takes one by )"
+                        "another name",
+                        settings.text_field));
+    return DatasetFormat{.form = is_chat ? RowForm::labelled_chat : RowForm::labelled_text};
+}
+
+std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
+    if (!settings.content.is_scored || settings.content.is_pair || settings.num_labels > 0)
+        return std::nullopt;
+    const auto config = text::read_json(read_file(settings.tokenizer / "config.json").value_or(""));
+    const Value* const names = config ? config.value().find("id2label") : nullptr;
+    for (int64_t label = 0; names != nullptr && names->find(concat(label)) != nullptr; ++label) {
+        const Value* const name = names->find(concat(label));
+        settings.class_names.push_back(name->string() == nullptr ? concat(label) : *name->string());
+    }
+    settings.num_labels = std::ssize(settings.class_names);
+    if (settings.num_labels > 1) return std::nullopt;
+    return Failure{ExitCode::settings,
+                   format_text("num_labels: the config.json of {} names no labels (id2label); say "
+                               "how many there are, or name them: class_names",
+                               settings.tokenizer.string())};
+}
+
+Expected<int32_t> read_label(const Value& row, const FormatSettings& settings) {
+    const Value* const label = row.find("label");
+    if (label == nullptr) return bad_row("has no column label");
+    const std::vector<std::string>& names = settings.class_names;
+    if (const std::string* const name = label->string()) {
+        const auto found = std::ranges::find(names, *name);
+        if (found != names.end()) return static_cast<int32_t>(found - names.begin());
+        return bad_row(
+            names.empty()
+                ? "label is text; class_names lists the names in the order of the labels"
+                : format_text("label is {}; class_names has {}", *name, join(names, ", ")));
+    }
+    const int64_t* const number = label->integer();
+    if (number == nullptr)
+        return bad_row(
+            format_text("label is {}, where a whole number or a name is needed", label->kind()));
+    if (*number < 0 || *number >= settings.num_labels)
+        return bad_row(format_text("label is {}; with num_labels = {} it is one of 0 to {}",
+                                   *number, settings.num_labels, settings.num_labels - 1));
+    return static_cast<int32_t>(*number);
+}
+
+void label_document(int32_t label, int32_t padding, size_t first, EncodedRow& into) {
+    into.labels.resize(into.tokens.size(), no_label);
+    for (size_t token = first; token < into.tokens.size(); ++token)
+        into.labels[token] = into.tokens[token] == padding ? no_label : label;
+    const auto of_document = std::span(into.labels).subspan(first);
+    const bool is_padding = std::ranges::count(of_document, no_label) == std::ssize(of_document);
+    if (is_padding && !of_document.empty()) of_document.front() = label;
+}
+
+}  // namespace ringshard::data

@@ -1,0 +1,87 @@
+#include "scores.hpp"
+
+#include "../pair_loss.hpp"
+#include "ringshard/config/metric_names.hpp"
+#include "ringshard/config/training_settings.hpp"
+#include "sigmoid.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+class RewardLoss : public PairLoss {
+public:
+    explicit RewardLoss(double centring) : centring_(centring) {}
+
+    Value of(const PairSide& chosen, const PairSide& rejected) const override {
+        const double margin = chosen.score - rejected.score;
+        const double sum = chosen.score + rejected.score;
+        const double slope = sigmoid(-margin);
+        const double centre = 2 * centring_ * sum;
+        return {minus_log_sigmoid(margin) + centring_ * sum * sum,
+                centre - slope,
+                centre + slope,
+                {sum / 2, margin > 0 ? 1.0 : 0.0, margin}};
+    }
+
+private:
+    double centring_;
+};
+
+// A document's reward stands where others have the log-probability of a token, and is learned by
+// the weight that the loss of its pair gives.
+class RewardObjective : public Objective {
+public:
+    explicit RewardObjective(double centring) : loss_(centring) {}
+
+    std::vector<FurtherNumber> further_numbers() const override {
+        std::vector<FurtherNumber> numbers;
+        for (const char* name : config::reward_metrics) numbers.push_back({name});
+        return numbers;
+    }
+    StatNames stat_names() const override { return {.entropy = "", .accuracy = ""}; }
+    void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
+               const at::Tensor& token_stats) const override {
+        logits.fill_(-gradient_scale);
+        if (const at::Tensor& weights = targets.data.weights; weights.defined())
+            logits.select(1, 0).mul_(weights);
+        token_stats.zero_();  // what a pair costs is known to its loss
+    }
+    void evaluate(const at::Tensor& logits, const ops::Targets& /*targets*/,
+                  const at::Tensor& token_stats) const override {
+        token_stats.zero_();
+        token_stats.select(1, 0).copy_(logits.select(1, 0)).neg_();
+    }
+    const PairLoss* pair_loss() const override { return &loss_; }
+
+private:
+    RewardLoss loss_;
+};
+
+class ClassificationObjective : public Objective {
+public:
+    StatNames stat_names() const override { return {.accuracy = "accuracy"}; }
+    void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
+               const at::Tensor& token_stats) const override {
+        of_labels_->learn(logits, targets, gradient_scale, token_stats);
+    }
+    void evaluate(const at::Tensor& logits, const ops::Targets& targets,
+                  const at::Tensor& token_stats) const override {
+        of_labels_->evaluate(logits, targets, token_stats);
+    }
+
+private:
+    std::shared_ptr<const Objective> of_labels_ = cross_entropy_objective({});
+};
+
+}  // namespace
+
+std::shared_ptr<const Objective> reward_objective(const config::TrainingSettings& training) {
+    return std::make_shared<const RewardObjective>(training.center_rewards_coefficient.value_or(0));
+}
+
+std::shared_ptr<const Objective> classification_objective() {
+    return std::make_shared<const ClassificationObjective>();
+}
+
+}  // namespace ringshard::model

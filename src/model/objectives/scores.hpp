@@ -1,0 +1,15 @@
+#pragma once
+
+#include "ringshard/model/objective.hpp"
+
+// Learning from the scores of whole documents.
+namespace ringshard::model {
+
+// One score, the reward: that of a chosen document is to be above that of the rejected one, by the
+// loss of TRL's reward trainer.
+std::shared_ptr<const Objective> reward_objective(const config::TrainingSettings& training);
+
+// A score for each label: the cross-entropy of the document's label.
+std::shared_ptr<const Objective> classification_objective();
+
+}  // namespace ringshard::model

@@ -1,0 +1,85 @@
+#include "ringshard/model/score_head.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "random_values.hpp"
+#include "reading/architecture.hpp"
+#include "ringshard/base/mix.hpp"
+#include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+// Writes the class, the labels and the token that is no part of a document.
+std::string with_score_head(const std::string& config_json, const std::string& name,
+                            const Labels& labels, int64_t padding) {
+    auto config = parse_json<ordered_json>(config_json).value();
+    config["architectures"] = {name};
+    const ordered_json stored = config.value("id2label", ordered_json());
+    const bool keeps_names =
+        labels.names.empty() && stored.is_object() && std::ssize(stored) == labels.count;
+    if (!keeps_names) {
+        config["id2label"] = config["label2id"] = ordered_json::object();
+        for (int64_t label = 0; label < labels.count; ++label) {
+            const std::string label_name = labels.names.empty()
+                                               ? concat("LABEL_", label)
+                                               : labels.names[static_cast<size_t>(label)];
+            config["id2label"][concat(label)] = label_name;
+            config["label2id"][label_name] = label;
+        }
+    }
+    config.erase("num_labels");
+    if (labels.problem_type != nullptr) config["problem_type"] = labels.problem_type;
+    config["pad_token_id"] = padding;
+    return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+void take_score_head(ModelSpec& spec, int64_t count) {
+    spec.scores = {.count = count, .replaced = spec.names.head};
+    spec.names.head = "score";
+    spec.tied = spec.has_head_bias = false;
+    spec.logits_multiplier = 1;
+    spec.logits_cap = 0;
+    spec.router_aux_loss_coef = 0;
+    spec.has_router_aux_loss = false;
+}
+
+std::string score_class_of(const ModelSpec& spec) {
+    const Architecture* const architecture = find_architecture(spec.architecture);
+    const bool has_class = architecture != nullptr && architecture->more.score_class != nullptr;
+    return has_class ? architecture->more.score_class : "";
+}
+
+std::optional<Failure> give_score_head(ModelSpec& spec, const Labels& labels, int64_t padding,
+                                       int64_t seed) {
+    const std::string name = score_class_of(spec);
+    if (name.empty())
+        return Failure{ExitCode::settings,
+                       format_text("method: transformers has no ...ForSequenceClassification for a "
+                                   "{}, which would hold a head of scores; take a model of "
+                                   "another family",
+                                   spec.architecture)};
+    if (spec.scores && spec.scores->count != labels.count)
+        return Failure{ExitCode::settings,
+                       format_text("num_labels = {}: the head of the model has {} scores; give as "
+                                   "many labels, or begin with a model that has no such head",
+                                   labels.count, spec.scores->count)};
+    if (!spec.scores) {
+        take_score_head(spec, labels.count);
+        spec.scores->drawn_by = mix_bits(hash_text("score"), static_cast<uint64_t>(seed));
+    }
+    spec.config_json = with_score_head(spec.config_json, name, labels, padding);
+    return std::nullopt;
+}
+
+void draw_score_head(const ModelSpec& spec, int64_t first, std::span<float> into) {
+    fill_normal(spec.scores->drawn_by.value(), first, spec.initializer_range, into);
+}
+
+}  // namespace ringshard::model
