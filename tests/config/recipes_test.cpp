@@ -254,6 +254,22 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
                        "dpo_use_weighting = true"));
 }
 
+BOOST_AUTO_TEST_CASE(rewards) {
+    const std::string start =
+        "base_model: org/base\nmodel_type: AutoModelForSequenceClassification\nnum_labels: 1\n"
+        "reward_model: true\ncenter_rewards_coefficient: 0.01\nsequence_len: 512\n";
+    const auto data = [](const std::string& type) {
+        return "datasets:\n  - path: org/pairs\n    type: bradley_terry." + type + "\n";
+    };
+    const config::Config config = of_recipe("a.yaml", start + data("chat_template"));
+    BOOST_TEST((config.training.method == config::Method::reward));
+    BOOST_TEST(config.training.center_rewards_coefficient.value() == 0.01);
+    BOOST_TEST((config.data.truncation_mode == config::TruncationMode::drop));
+    BOOST_TEST(config.data.datasets.find("input | tojson") != std::string::npos);
+    BOOST_TEST(refuses("a.yaml", start + data("llama3"), "the type bradley_terry.llama3"));
+    BOOST_TEST(refuses("a.yaml", start + "num_labels: 2\n", "a reward model has one"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(llama_factory)
@@ -402,10 +418,28 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(config.data.roles_to_train.empty());
     BOOST_TEST(config.data.row_template.find("rejected_response") != std::string::npos);
     BOOST_TEST(refuses("kto.sh", command + "--rlhf_type kto\n", "rlhf_type = kto"));
-    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo"));
+    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo or rm"));
     BOOST_TEST(refuses("rpo.sh", command + "--rlhf_type dpo --rpo_alpha 0.1\n", "rpo_alpha"));
     BOOST_TEST(refuses("sft.sh", "swift sft --model m --dataset d --loss_type infonce\n",
                        "loss_type has nll and dft"));
+}
+
+BOOST_AUTO_TEST_CASE(rewards_and_labels) {
+    const config::Config rewards = of_recipe(
+        "rm.sh",
+        "swift rlhf --model m --dataset d --rlhf_type rm --center_rewards_coefficient 0.01\n");
+    BOOST_TEST((rewards.training.method == config::Method::reward));
+    BOOST_TEST(rewards.training.center_rewards_coefficient.value() == 0.01);
+    BOOST_TEST(rewards.data.row_template.find("rejected_response") != std::string::npos);
+    const std::string command = "swift sft --model m --dataset d --task_type seq_cls ";
+    const config::Config labels = of_recipe("cls.sh", command + "--num_labels 3\n");
+    BOOST_TEST((labels.training.method == config::Method::classification));
+    BOOST_TEST(labels.training.num_labels == 3);
+    BOOST_TEST(labels.data.roles_to_train.empty());
+    BOOST_TEST(labels.data.row_template.find("add_generation_prompt") != std::string::npos);
+    BOOST_TEST(refuses("cls.sh", command + "--num_labels 1\n", "single_label_classification"));
+    BOOST_TEST(refuses("emb.sh", "swift sft --model m --dataset d --task_type embedding\n",
+                       "causal_lm and seq_cls are served"));
 }
 
 BOOST_AUTO_TEST_CASE(rows_that_its_export_prepares) {

@@ -27,9 +27,25 @@ void read_plugins(ForeignImport& import) {
         import.idle("plugins", "kernels are built in, and trackers are report_to");
 }
 
+void read_rewards(ForeignImport& import) {
+    if (import.has("num_labels") && (!learns_rewards(import) || import.text("num_labels") != "1"))
+        import.refuse("num_labels",
+                      "a reward model has one; labels are learned by `trainer classify`");
+    if (!learns_rewards(import)) {
+        for (const char* key : {"reward_model", "center_rewards_coefficient"})
+            if (import.has(key)) import.idle(key, "it concerns rewards");
+        return;
+    }
+    import.set("reward_model", "method", std::string("reward"));
+    if (import.has("center_rewards_coefficient"))
+        import.set("center_rewards_coefficient", "center_rewards_coefficient",
+                   import.at("center_rewards_coefficient"));
+}
+
 // Reads what else than rows by themselves is learned.
 void read_method(ForeignImport& import) {
-    const bool has_pairs = learns_pairs(import);
+    read_rewards(import);
+    const bool has_pairs = learns_pairs(import) && !learns_rewards(import);
     for (const char* key : {"rl_beta", "dpo_beta"})
         if (import.has(key) && has_pairs)
             import.set(key, "beta", import.at(key));

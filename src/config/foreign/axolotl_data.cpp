@@ -121,6 +121,7 @@ private:
         const ordered_json type = entry.value("type", ordered_json());
         const bool learns_prompt = import_.is_on("train_on_inputs");
         const std::string name = type.is_string() ? type.get<std::string>() : "";
+        if (learns_rewards(import_)) return read_rewards(path, name, source);
         if (has_pairs() && !name.starts_with("chat_template"))
             return import_.refuse(path, format_text("the type {} of a dataset of pairs; use "
                                                     "chat_template.default, or row_template, which "
@@ -144,6 +145,19 @@ private:
                                              "any columns",
                                              name));
         }
+    }
+
+    // A turn of a conversation, with the system's message before it, and two answers.
+    void read_rewards(const std::string& path, const std::string& type, ordered_json& source) {
+        if (type != "bradley_terry.chat_template")
+            return import_.refuse(path, format_text("the type {} of a dataset of rewards; use "
+                                                    "bradley_terry.chat_template, or row_template, "
+                                                    "which makes rows of any columns",
+                                                    type));
+        source["row_template"] = pair_template(
+            R"({% if system is defined and system %}{"role": "system", "content": )"
+            R"({{ system | tojson }}}, {% endif %}{"role": "user", "content": {{ input | tojson }}})",
+            "chosen", "rejected");
     }
 
     static ordered_json styled_alpaca(const std::string& style, bool learns_prompt) {

@@ -16,8 +16,10 @@ void read_axolotl_base(ForeignImport& import) {
                                            "chat_template_path takes another model's tokens",
                                            base));
     const std::string type = import.text("model_type", "AutoModelForCausalLM");
-    if (type.find("Classification") != std::string::npos)
-        import.refuse("model_type", "heads of classification are not served");
+    if (type.find("Classification") != std::string::npos && !learns_rewards(import))
+        import.refuse("model_type",
+                      "a head of scores is that of reward_model; labels are learned by `trainer "
+                      "classify`");
     for (const char* block :
          {"model_config", "overrides_of_model_config", "overrides_of_model_kwargs"})
         if (import.at(block).is_object())

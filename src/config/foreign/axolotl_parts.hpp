@@ -5,10 +5,12 @@
 // The keys of axolotl that its table does not translate by itself.
 namespace ringshard::config {
 
+// Whether a reward model is trained.
+inline bool learns_rewards(const ForeignImport& import) { return import.is_on("reward_model"); }
 // Whether rows are pairs of answers.
 inline bool learns_pairs(const ForeignImport& import) {
     const std::string method = import.text("rl");
-    return method == "dpo" || method == "ipo";
+    return method == "dpo" || method == "ipo" || learns_rewards(import);
 }
 
 // Reads the base, its chat template, the adapter and the precision.

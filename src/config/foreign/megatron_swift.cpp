@@ -42,6 +42,7 @@ void translate_megatron_swift(ForeignImport& import) {
         import.text(import.has("train_type") ? "train_type" : "tuner_type", "full");
     import.set_default("learning_rate", tuner == "full" ? "1e-5" : "1e-4");
     read_swift_template(import);
+    read_swift_task(import);
     read_swift_data(import);
     read_schedule(import);
     read_megatron_swift_precision(import);

@@ -100,9 +100,18 @@ void read_swift_method(ForeignImport& import) {
     if (import.has("rlhf_type") && !swift_learns_pairs(import))
         return import.refuse("rlhf_type", reasons::fine_tuning_only);
     if (!import.has("rlhf_type") && import.text("command") == "swift rlhf")
-        return import.refuse("command", "give rlhf_type dpo");
-    if (!swift_learns_pairs(import)) return read_loss_of_tokens(import);
-    import.set("rlhf_type", "method", std::string("dpo"));
+        return import.refuse("command", "give rlhf_type dpo or rm");
+    read_swift_task(import);
+    const bool is_reward = import.text("rlhf_type") == "rm";
+    if (import.has("center_rewards_coefficient") && !is_reward)
+        import.idle("center_rewards_coefficient", "it concerns rewards");
+    else if (is_reward && import.has("center_rewards_coefficient"))
+        import.set("center_rewards_coefficient", "center_rewards_coefficient",
+                   import.at("center_rewards_coefficient"));
+    if (!swift_learns_pairs(import) || is_reward) read_loss_of_tokens(import);
+    if (!swift_learns_pairs(import)) return;
+    import.set("rlhf_type", "method", std::string(is_reward ? "reward" : "dpo"));
+    if (is_reward) return;
     for (const char* key : {"beta", "loss_type"})
         if (import.has(key)) import.set(key, key, import.at(key));
     if (import.number("label_smoothing", 0) > 0)

@@ -18,6 +18,7 @@ constexpr ForeignKey ms_swift_list[] = {
     {"beta", read},
     {"loss_type", read},
     {"label_smoothing", read},
+    {"center_rewards_coefficient", read},
     {"rpo_alpha", refused, reasons::of_preferences},
     {"ref_model*", refused, "the reference is the model at the start of the run"},
     {"experts_impl", idle, reasons::kernels},

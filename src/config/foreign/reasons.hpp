@@ -26,7 +26,7 @@ inline constexpr std::string_view reports = "trainer report draws the curves of 
 inline constexpr std::string_view of_preferences =
     "preferences are learned by the losses of `trainer dpo`";
 inline constexpr std::string_view fine_tuning_only =
-    "supervised fine-tuning and DPO are served, and no reinforcement learning or rewards";
+    "supervised fine-tuning, DPO and reward models are served, and no reinforcement learning";
 inline constexpr std::string_view no_vision =
     "images, audio and video are not served; text_only true takes the text of such rows";
 inline constexpr std::string_view no_qat = "training with quantised weights is not served";

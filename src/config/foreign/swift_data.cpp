@@ -23,7 +23,7 @@ std::string first_of(std::initializer_list<const char*> names, const std::string
 
 // Finds the columns that ms-swift recognises: messages or conversations, or a question (query,
 // instruction with input, ...) and its answer, with system and history.
-std::string columns_found() {
+std::string question_found() {
     return concat(
         "{% set said = ", first_of({"messages", "conversations", "conversation"}, "none"),
         " %}{% set told = ", first_of({"system", "system_prompt"}, "''"),
@@ -32,13 +32,18 @@ std::string columns_found() {
         "defined %}{% set asked = (instruction or '') ~ ('\\n' if instruction and input else '') ~ "
         "(input or '') if is_alpaca else ",
         first_of({"query", "prompt", "input", "instruction", "question", "problem"}, "''"),
-        " %}{% set answered = none if said else ",
+        " %}{% if said and (said[0].role if said[0].role is defined else said[0]['from']) == "
+        "'system' %}{% set told = '' %}{% endif %}");
+}
+
+std::string columns_found() {
+    return concat(
+        question_found(), "{% set answered = none if said else ",
         first_of({"response", "answer", "output", "targets", "target", "answer_key", "answers",
                   "solution", "text", "completion", "content"},
                  "raise_exception('the row has no messages, and no response, answer, output, "
                  "target, solution, text or completion')"),
-        " %}{% if said and (said[0].role if said[0].role is defined else said[0]['from']) == "
-        "'system' %}{% set told = '' %}{% endif %}{% if answered is not string and answered is "
+        " %}{% if answered is not string and answered is "
         "iterable %}{% set answered = answered[0] "
         "%}{% endif %}");
 }
@@ -55,6 +60,16 @@ std::string conversation_template() {
            "{\"role\": \"user\", \"content\": {{ asked | tojson }}}, {\"role\": \"assistant\", "
            "\"content\": {{ answered | tojson }}}{% endif %}]"
            "{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
+}
+
+// A conversation that an answer would follow, and its label.
+std::string labelled_template() {
+    return question_found() +
+           "{\"messages\": [{% if told %}{\"role\": \"system\", \"content\": {{ told | tojson }}}, "
+           "{% endif %}{% if said %}{% for message in said %}{{ message | tojson }}{{ '' if "
+           "loop.last else ', ' }}{% endfor %}{% else %}{\"role\": \"user\", \"content\": {{ asked "
+           "| tojson }}}{% endif %}], \"label\": {{ label | tojson }}, "
+           "\"add_generation_prompt\": true}";
 }
 
 // A prompt, the last answer of the conversation, and the one that was rejected.
@@ -94,6 +109,33 @@ std::string joined_template() {
            "\"special_tokens\": true}]}";
 }
 
+}  // namespace
+
+void read_swift_task(ForeignImport& import) {
+    const std::string task = import.text("task_type", "causal_lm");
+    if (!swift_classifies(import)) {
+        if (task != "causal_lm")
+            import.refuse("task_type", "causal_lm and seq_cls are served");
+        else if (import.has("task_type"))
+            import.idle("task_type", "tokens are learned");
+        for (const char* key : {"num_labels", "problem_type"})
+            if (import.has(key)) import.idle(key, "it concerns a head of labels");
+        return;
+    }
+    const std::string problem = import.text("problem_type", import.text("num_labels") == "1"
+                                                                ? "regression"
+                                                                : "single_label_classification");
+    if (problem != "single_label_classification")
+        return import.refuse(import.has("problem_type") ? "problem_type" : "num_labels",
+                             "documents have one label of several: single_label_classification");
+    if (!swift_uses_template(import) || import.has("rlhf_type"))
+        return import.refuse("task_type", "labelled rows are conversations with a template");
+    import.set("task_type", "method", std::string("classification"));
+    if (import.has("num_labels")) import.set("num_labels", "num_labels", import.at("num_labels"));
+}
+
+namespace {
+
 class SwiftData {
 public:
     explicit SwiftData(ForeignImport& import) : import_(import) {}
@@ -110,6 +152,7 @@ public:
         if (import_.has("dataset"))
             import_.set("dataset", "row_template",
                         swift_learns_pairs(import_)    ? pairs_template()
+                        : swift_classifies(import_)    ? labelled_template()
                         : swift_uses_template(import_) ? conversation_template()
                                                        : joined_template());
         read_variables();

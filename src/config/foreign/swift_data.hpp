@@ -6,11 +6,17 @@ namespace ringshard::config {
 
 // Reads the datasets of ms-swift, whose command for Megatron has the same ones.
 void read_swift_data(ForeignImport& import);
+// Reads what a head of labels is for.
+void read_swift_task(ForeignImport& import);
 // Reads the keys that say which messages are learned, and the template.
 void read_swift_template(ForeignImport& import);
-// Whether rows are pairs of answers, of `swift rlhf --rlhf_type dpo`.
+// Whether rows are pairs of answers, of `swift rlhf --rlhf_type dpo` and rm.
 inline bool swift_learns_pairs(const ForeignImport& import) {
-    return import.text("rlhf_type") == "dpo";
+    return import.text("rlhf_type") == "dpo" || import.text("rlhf_type") == "rm";
+}
+// Whether rows have labels.
+inline bool swift_classifies(const ForeignImport& import) {
+    return import.text("task_type") == "seq_cls";
 }
 // Returns false for rows that are joined without the marks of a conversation, as in `swift pt`.
 bool swift_uses_template(const ForeignImport& import);

@@ -13,9 +13,9 @@ bool is_pretraining(const ForeignImport& import) { return import.text("command")
 
 // Reads "last_round+ignore_empty_think": whose words are learned, and which of them are not.
 void read_swift_loss_scale(ForeignImport& import) {
-    if (swift_learns_pairs(import)) {
+    if (swift_learns_pairs(import) || swift_classifies(import)) {
         if (import.has("loss_scale") && import.text("loss_scale") != "last_round")
-            import.refuse("loss_scale", "an answer is compared as a whole");
+            import.refuse("loss_scale", "documents are learned as a whole");
         return;
     }
     const std::string key = import.has("loss_scale") ? "loss_scale" : "dataset";
