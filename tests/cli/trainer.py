@@ -1,5 +1,6 @@
 """Runs ./trainer for the tests of this folder."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -51,6 +52,13 @@ def ranks_of(launcher):
         except (OSError, ValueError, IndexError):
             pass
     return sorted(found)
+
+
+def read_json(*path):
+    """The content of a file, which is packed by gzip if its name ends with .gz."""
+    path = os.path.join(*path)
+    with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
+        return json.load(file)
 
 
 def read_metrics(output):

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 import warnings
 
-from beside_transformers import DATA, MODELS as FOLDERS, TrainerTest, run, some_of
+from beside_transformers import DATA, MODELS as FOLDERS, TrainerTest, read_json, run, some_of
 
 import pyarrow.parquet
 import torch
@@ -99,14 +99,14 @@ class Adapters(TrainerTest):
                              ("mixtral-all-linear", ["--lora_target_modules", "q_proj,w1,w3,gate"]),
                              ("gpt_oss-experts", ["--lora_target_modules", "q_proj", "--lora_target_parameters",
                                                   "mlp.experts.gate_up_proj,mlp.experts.down_proj,mlp.router.weight"]))):
-            with open(os.path.join(DATA, "family_traces", f"{trace}.json")) as file, tempfile.TemporaryDirectory() as model:
-                write_model(json.load(file), model)
+            with tempfile.TemporaryDirectory() as model:
+                write_model(read_json(DATA, "family_traces", f"{trace}.json"), model)
                 add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
                 self.check({model: [*flags, "--lora_dropout", "0", "--use_rslora"]})
 
     def check_family(self, family, flags, *renamed):
-        with open(os.path.join(DATA, "families", f"{family}.json")) as file, tempfile.TemporaryDirectory() as model:
-            golden = json.load(file)
+        with tempfile.TemporaryDirectory() as model:
+            golden = read_json(DATA, "families", f"{family}.json.gz")
             for name, tensor in golden["tensors"].items():
                 if name.startswith(("model.embed_tokens.", "lm_head.", "transformer.wte.")):  # as many rows as the tokenizer has
                     tensor["shape"][0] = 512

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_steps, run, some_of
+from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_json, read_steps, run, some_of
 
 import pyarrow.parquet
 import torch
@@ -23,8 +23,7 @@ ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 
 def goldens(folder):
     for name in some_of(sorted(os.listdir(os.path.join(DATA, folder)))):
-        with open(os.path.join(DATA, folder, name)) as file:
-            yield name, json.load(file)
+        yield name, read_json(DATA, folder, name)
 
 
 # Traces of families whose files differ: norms with an offset, experts as single and as turned tensors, corrections of routers. Ranks

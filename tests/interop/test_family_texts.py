@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_metrics, run
+from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_json, read_metrics, run
 
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
@@ -24,8 +24,7 @@ def families():
     """One configuration for each architecture."""
     found = {}
     for name in sorted(os.listdir(os.path.join(DATA, "families"))):
-        with open(os.path.join(DATA, "families", name)) as file:
-            config = json.load(file)["config"]
+        config = read_json(DATA, "families", name)["config"]
         config.pop("time_step_min", None)  # not of the steps of single tokens in transformers, which makes its texts with these
         found.setdefault(config["model_type"], config)
     return found

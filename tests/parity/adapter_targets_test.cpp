@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(targets_are_those_of_peft) {
 
 // PEFT's default names the layers of Phi's MLP too.
 BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
-    const auto text = *read_file(test::golden_folder() / "families" / "phi.json");
+    const std::string text = test::unpacked(test::golden_folder() / "families" / "phi.json");
     model::ModelSpec spec =
         model::parse_model_spec("config.json", json::parse(text)["config"].dump()).value();
     model::LoraConfig config{.r = 2};

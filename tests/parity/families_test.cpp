@@ -14,6 +14,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "test_model.hpp"
+#include "unpacked.hpp"
 
 using namespace ringshard;
 using config::ActivationPolicy;
@@ -108,11 +109,11 @@ void write_model(const json& golden, const std::filesystem::path& folder) {
 }
 
 // All documents are one packed row.
-Family open_family(const std::filesystem::path& file) {
+Family open_family(const std::string& name) {
     Family family;
-    family.name = file.stem();
-    std::ifstream stream(file);
-    family.golden = json::parse(stream);
+    family.name = name;
+    family.golden = json::parse(
+        test::unpacked(test::golden_folder() / "families" / format_text("{}.json", name)));
     family.folder = std::filesystem::temp_directory_path() /
                     format_text("ringshard-family-{}-{}",
                                 test::world().broadcast(std::to_string(getpid())), family.name);
@@ -136,13 +137,13 @@ Family open_family(const std::filesystem::path& file) {
     return family;
 }
 
-std::vector<std::filesystem::path> golden_files() {
-    std::vector<std::filesystem::path> files;
+std::vector<std::string> family_names() {
+    std::vector<std::string> names;
     for (const auto& entry :
          std::filesystem::directory_iterator(test::golden_folder() / "families"))
-        files.push_back(entry.path());
-    std::ranges::sort(files);
-    return files;
+        names.push_back(entry.path().stem().stem().string());  // without .json.gz
+    std::ranges::sort(names);
+    return names;
 }
 
 at::Tensor rows_of(const json& rows) {
@@ -278,11 +279,11 @@ void check_layout(const Family& family, const mesh::MeshShape& shape, Bf16Errors
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_family_gives_transformers_numbers) {
-    BOOST_TEST(golden_files().size() >= 20U);
+    BOOST_TEST(family_names().size() >= 20U);
     Bf16Errors errors;
-    for (const std::filesystem::path& file : golden_files()) {
+    for (const std::string& name : family_names()) {
         if (layouts().empty()) continue;
-        const Family family = open_family(file);
+        const Family family = open_family(name);
         BOOST_TEST_INFO_SCOPE(family.name);
         for (const mesh::MeshShape& shape : layouts()) {
             BOOST_TEST_INFO_SCOPE(to_text(shape));
@@ -340,8 +341,7 @@ void check_documents(TestModel& model, const std::vector<int32_t>& lengths) {
 // In a block a token reaches window - 1 tokens further; behind all blocks' reach no bit moves.
 BOOST_AUTO_TEST_CASE(windows_hide_what_lies_behind_them) {
     for (const char* const name : {"starcoder2", "mixtral"}) {
-        const Family family =
-            open_family(test::golden_folder() / "families" / format_text("{}.json", name));
+        const Family family = open_family(name);
         for (const mesh::MeshShape& shape : layouts()) {
             BOOST_TEST_INFO_SCOPE(name << ", " << to_text(shape));
             TestModel model(test::world(), family.folder,
@@ -377,8 +377,7 @@ BOOST_AUTO_TEST_CASE(states_stay_in_their_documents) {
     Bf16Errors of_one_rank;
     for (const char* const name : {"qwen3_5", "qwen3_next", "bamba", "lfm2", "falcon_h1",
                                    "deepseek_v3", "nemotron_h", "gpt2"}) {
-        const Family family =
-            open_family(test::golden_folder() / "families" / format_text("{}.json", name));
+        const Family family = open_family(name);
         for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 1, 1, 1},
                                              {1, 1, 2, 1},
                                              {1, 1, 1, 2},

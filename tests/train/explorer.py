@@ -29,7 +29,7 @@ import time
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(FOLDER, "..", "cli"), os.path.join(FOLDER, "..", "parity")]
 from family_models import write_model  # noqa: E402
-from trainer import read_metrics, run  # noqa: E402
+from trainer import read_json, read_metrics, run  # noqa: E402
 
 FAMILIES = os.path.join(FOLDER, "..", "parity", "data", "families")
 ROWS_A_STEP, STEPS, LONGEST = 4, 8, 40
@@ -159,8 +159,7 @@ class Case:
         self.words = []
         os.makedirs(self.folder)
         self.family = self.dice.choice(sorted(os.listdir(FAMILIES)))
-        with open(os.path.join(FAMILIES, self.family)) as file:
-            golden = json.load(file)
+        golden = read_json(FAMILIES, self.family)
         write_model(golden, self.path("model"))
         self.vocabulary = golden["config"].get("text_config", golden["config"])["vocab_size"]
         self.micro_batches, self.has_experts = None, any("expert" in name for name in golden["tensors"])

@@ -8,7 +8,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import ALL_CASES, FolderTest, run  # noqa: E402
+from trainer import ALL_CASES, FolderTest, read_json, run  # noqa: E402
 
 FAMILIES = os.path.join(FOLDER, "..", "parity", "data", "families")
 LORA = ["--use_peft", "--lora_r", "4"]
@@ -62,12 +62,16 @@ def draw_mesh(dice):
     return ranks, flags + dice.choice([["--bf16", "false"], [], ["--mixed_precision", "fp8"]])
 
 
+def golden_of(family):
+    return read_json(FAMILIES, family + ".json.gz")
+
+
 class Prove(FolderTest):
     def model(self, family):
         """A folder with config.json alone."""
         os.makedirs(self.path(family), exist_ok=True)
-        with open(os.path.join(FAMILIES, family + ".json")) as golden, open(self.path(family, "config.json"), "w") as file:
-            json.dump(json.load(golden)["config"], file)
+        with open(self.path(family, "config.json"), "w") as file:
+            json.dump(golden_of(family)["config"], file)
         return self.path(family)
 
     def prove(self, ranks, family, *flags, code=0, **variables):
@@ -81,15 +85,14 @@ class Prove(FolderTest):
     def cases_of(self, family, number):
         """Draws ranks and flags; the same ones for the same arguments."""
         dice = random.Random(f"53 {family} {number}")
-        with open(os.path.join(FAMILIES, family + ".json")) as golden:
-            has_experts = "experts" in golden.read()
+        has_experts = "experts" in json.dumps(golden_of(family))
         while True:
             ranks, flags = draw_mesh(dice)
             yield ranks, [*flags, *(["--ep_size", "2"] if has_experts and dice.random() < 0.4 else [])]
 
     def test_no_false_alarm(self):
         """ALL_CASES: every family in 12 meshes; PIECE=2/3 of them: the second third."""
-        families = sorted(name[:-5] for name in os.listdir(FAMILIES))
+        families = sorted(name.removesuffix(".json.gz") for name in os.listdir(FAMILIES))
         piece, pieces = map(int, os.environ.get("PIECE", "1/1").split("/"))
         drawn = [(family, number) for number in range(12) for family in families] if ALL_CASES else \
             [(family, 0) for family in random.Random(53).sample(families, 4)]

@@ -9,7 +9,7 @@ import unittest
 
 from scored_rows import COMMON, FOLDER, MODEL, STEPS, ScoredRows, read_metrics, read_steps, run
 from test_preferences import BATCH, LAYOUTS, PAIRS, WORDS, as_flags, messages, random_pairs, without_prompt  # also sets variables
-from trainer import ALL_CASES, some_of
+from trainer import ALL_CASES, read_json, some_of
 
 import torch
 from datasets import Dataset
@@ -558,8 +558,7 @@ class Families(Classes):
         for name in [*some_of(FAMILIES), *(FURTHER_FAMILIES if ALL_CASES else [])]:
             with self.subTest(family=name):
                 path = os.path.join(DATA, name)
-                with open(os.path.join(path, "config.json") if os.path.isdir(path) else path + ".json") as file:
-                    golden = json.load(file)
+                golden = read_json(path, "config.json") if os.path.isdir(path) else read_json(path + ".json.gz")
                 config = {**golden.get("config", golden), "vocab_size": 512}
                 folder = self.save_model(os.path.basename(name), LABELS, noise=0.05, **config)
                 step, = self.steps("of-" + os.path.basename(name), "--max_steps", "1", model=folder)
@@ -605,8 +604,7 @@ class BadInput(Classes):
         texts = self.write("only-texts.jsonl", [{"text": row["text"]} for row in self.rows])
         self.refuse([65, 78], ["LlamaForSequenceClassification"], command="sft", data=texts)
         for name in some_of(WITHOUT_SCORES):
-            with open(os.path.join(DATA, "families", name + ".json")) as file:
-                config = json.load(file)["config"]
+            config = read_json(DATA, "families", name + ".json.gz")["config"]
             model = self.save_model(name, **{**config, "vocab_size": 512})
             for command, data, flags in (("classify", self.file, ["--num_labels", str(LABELS)]), ("reward", self.pairs, [])):
                 with self.subTest(model=name, command=command):

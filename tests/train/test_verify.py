@@ -15,7 +15,7 @@ import unittest
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(FOLDER, "..", "cli"), os.path.join(FOLDER, "..", "parity")]
 from family_models import write_model  # noqa: E402
-from trainer import TrainerTest, run, some_of  # noqa: E402
+from trainer import TrainerTest, read_json, run, some_of  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 MODELS = os.path.join(DATA, "models")
@@ -37,11 +37,6 @@ def train(model, output, *flags, ranks=None):
 def export(source, folder, *flags, ranks=None):
     result = run("export", source, "--output_dir", folder, *flags, ranks=ranks)
     assert result.returncode == 0, result.stderr
-
-
-def read_json(*path):
-    with open(os.path.join(*path)) as file:
-        return json.load(file)
 
 
 def write_json(value, *path):
@@ -218,7 +213,7 @@ class Verify(TrainerTest):
                 if family in FAMILIES:
                     model = os.path.join(folder, "model")
                     os.makedirs(model)
-                    write_model(read_json(DATA, "families", family + ".json"), model)
+                    write_model(read_json(DATA, "families", family + ".json.gz"), model)
                 train(model, output)
                 for dtype in ("float32", "bfloat16"):
                     with self.subTest(family=family, dtype=dtype):

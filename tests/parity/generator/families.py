@@ -1,4 +1,4 @@
-"""Numbers of one tiny random model for each family, one JSON file each.
+"""Numbers of one tiny random model for each family, one JSON file each, packed by gzip.
 
     .deps/venv/bin/python tests/parity/generator/families.py --out tests/parity/data/families [name ...]
 
@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
+from common import write_packed
 from family_configs import CONFIGS
 
 torch.set_num_threads(1)
@@ -212,7 +213,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     for family in args.names or CONFIGS:
         golden = make(family)
-        (args.out / f"{family}.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+        write_packed(args.out / f"{family}.json.gz", json.dumps(golden, separators=(",", ":")) + "\n")
         print(family, golden["loss"], golden["bf16"]["loss"], len(golden["tensors"]))
 
 
