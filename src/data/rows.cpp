@@ -9,7 +9,8 @@
 
 namespace ringshard::data {
 
-Rows::Rows(TokenStore store, RowPlan plan) : store_(std::move(store)) {
+Rows::Rows(TokenStore store, RowPlan plan, const RowContent& content)
+    : store_(std::move(store)), content_(content) {
     const auto held = std::make_shared<const RowPlan>(std::move(plan));
     row_starts_ = held->row_starts;
     pieces_ = held->pieces;

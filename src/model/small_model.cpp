@@ -159,10 +159,6 @@ std::vector<int64_t> few_rows(const std::vector<int64_t>& rows) {
 
 void make_ends_small(ModelSpec& spec, int64_t width) {
     spec.width = width;
-    if (spec.scores) {  // tokens are learned
-        spec.names.head = spec.scores->replaced;
-        spec.scores.reset();
-    }
     spec.vocabulary = spec.stored_vocabulary = std::min(spec.vocabulary, small_vocabulary);
     if (spec.padding_token) spec.padding_token = std::min(*spec.padding_token, spec.vocabulary - 1);
     spec.trained_rows.embedding = few_rows(spec.trained_rows.embedding);

@@ -8,21 +8,36 @@
 
 namespace ringshard::prove {
 
-data::Rows one_row_each(data::SampleList samples) {
+data::Rows one_row_each(data::SampleList samples, const data::RowContent& content) {
     data::TokenStore store(std::move(samples));
     std::vector<int64_t> numbers(static_cast<size_t>(store.size()));
     std::iota(numbers.begin(), numbers.end(), int64_t{0});
+    data::RowSettings settings;
+    settings.content = content;
     data::RowReport report;
-    data::RowPlan plan = data::plan_rows(store, numbers, {}, report);
-    return {std::move(store), std::move(plan)};
+    data::RowPlan plan = data::plan_rows(store, numbers, settings, report);
+    return {std::move(store), std::move(plan), content};
 }
+
+namespace {
+
+class Random {
+public:
+    explicit Random(uint32_t seed) : random_(seed) {}
+    int32_t below(int64_t bound) {
+        return static_cast<int32_t>(random_() % static_cast<unsigned>(bound));
+    }
+
+private:
+    std::mt19937 random_;
+};
+
+}  // namespace
 
 data::Rows make_rows(RowKind kind, int64_t num_rows, int longest, int64_t vocabulary,
                      uint32_t seed) {
-    std::mt19937 random(seed);
-    const auto below = [&](int64_t bound) {
-        return static_cast<int32_t>(random() % static_cast<unsigned>(bound));
-    };
+    Random random(seed);
+    const auto below = [&](int64_t bound) { return random.below(bound); };
     const int third = longest / 3;
     data::SampleList rows;
     for (int64_t row = 0; row < num_rows; ++row) {
@@ -48,6 +63,32 @@ data::Rows make_rows(RowKind kind, int64_t num_rows, int longest, int64_t vocabu
         rows.add(tokens, labels, lengths);
     }
     return one_row_each(std::move(rows));
+}
+
+data::Rows make_rows(const PairsOrLabels& wanted, int64_t num_rows, int longest, int64_t vocabulary,
+                     uint32_t seed) {
+    Random random(seed);
+    const auto& [content, num_labels] = wanted;
+    data::SampleList rows;
+    for (int64_t row = 0; row < num_rows; ++row) {
+        std::vector<int32_t> lengths;
+        for (int side = 0; side < (content.is_pair ? 2 : 1); ++side)
+            lengths.push_back(longest / 3 + random.below(longest / 2));
+        std::vector<int32_t> tokens;
+        std::vector<int32_t> labels;
+        for (const int32_t length : lengths) {
+            const int32_t of_document = content.is_scored ? random.below(num_labels) : 0;
+            const int32_t padding = random.below(3);
+            for (int32_t t = 0; t < length; ++t) {
+                tokens.push_back(random.below(vocabulary));
+                const bool counts = content.is_scored ? t < length - padding : t >= length / 4;
+                const int32_t label = content.is_scored ? of_document : tokens.back();
+                labels.push_back(counts ? label : data::no_label);
+            }
+        }
+        rows.add(tokens, labels, lengths);
+    }
+    return one_row_each(std::move(rows), content);
 }
 
 }  // namespace ringshard::prove

@@ -50,8 +50,6 @@ config::Config small_settings(const Job& job) {
     training.activation_offloading = training.cuda_graphs = false;
     training.teacher_scores.clear();  // its rows are random
     training.anchor.clear();
-    if (training.has_reference()) training.loss_type = config::LossType::nll;
-    training.method = config::Method::sft;
     config.data.train_sampling_strategy = config::SamplingStrategy::random;
     return config;
 }
@@ -120,7 +118,7 @@ data::Rows spoiled(const data::Rows& rows, const RowFaults& faults) {
             lengths.assign(documents.begin(), documents.end());
         spoiled.add(tokens, labels, lengths);
     }
-    return one_row_each(std::move(spoiled));
+    return one_row_each(std::move(spoiled), rows.content());
 }
 
 std::vector<std::string> settings_left_out(const config::Config& config) {
@@ -136,8 +134,23 @@ std::vector<std::string> settings_left_out(const config::Config& config) {
     add(config.training.cuda_graphs, "cuda_graphs");
     add(!config.training.teacher_scores.empty(), "teacher_scores");
     add(!config.training.anchor.empty(), "anchor");
-    add(config.training.method != config::Method::sft, "method");
     return names;
+}
+
+// Rows of the kind that the method learns.
+data::Rows rows_of(const Job& job, const config::TrainingSettings& training) {
+    const int64_t count = num_steps * job.mesh.shape().data() *
+                          training.per_device_train_batch_size *
+                          training.gradient_accumulation_steps;
+    const auto longest = static_cast<int>(std::max<int64_t>(60, 8 * job.mesh.shape().sequence()));
+    const auto seed = static_cast<uint32_t>(job.config.run.seed);
+    const model::ModelSpec& spec = job.small.spec;
+    if (training.method == config::Method::sft)
+        return make_rows(RowKind::mixed, count, longest, spec.vocabulary, seed);
+    const PairsOrLabels wanted{
+        {.is_pair = training.learns_pairs(), .is_scored = training.learns_scores()},
+        spec.scores ? spec.scores->count : 0};
+    return make_rows(wanted, count, longest, spec.vocabulary, seed);
 }
 
 // Runs the small model alone and in the mesh.
@@ -146,12 +159,7 @@ public:
     explicit Prover(const Job& job)
         : job_(job),
           settings_(small_settings(job)),
-          rows_(make_rows(RowKind::mixed,
-                          num_steps * job.mesh.shape().data() *
-                              settings_.training.per_device_train_batch_size *
-                              settings_.training.gradient_accumulation_steps,
-                          static_cast<int>(std::max<int64_t>(60, 8 * job.mesh.shape().sequence())),
-                          job.small.spec.vocabulary, static_cast<uint32_t>(job.config.run.seed))),
+          rows_(rows_of(job, settings_.training)),
           probe_(probe_of(rows_)),
           lossy_(faulty_mesh(job.mesh, job.faults)) {}
 

@@ -3,6 +3,8 @@
 #include <ATen/ops/ne.h>
 #include <ATen/ops/sum.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "ringshard/data/loader.hpp"
@@ -22,6 +24,23 @@ int64_t count_moved(const at::Tensor& before, const at::Tensor& after, int64_t f
         .item<int64_t>();
 }
 
+// The log-probabilities of both sides of each pair where every token is as likely as any other.
+std::vector<double> unknowing(const SmallRun& run) {
+    const double of_token = -std::log(static_cast<double>(run.spec.vocabulary));
+    std::vector<double> log_probs;
+    for (int64_t row = 0; row < run.rows.size(); ++row) {
+        const data::FlatBatch batch = data::flatten(run.rows, std::span(&row, 1));
+        const auto rejected = batch.targets.begin() + batch.document_starts.back();
+        const auto all = batch.targets.end();
+        const auto count = [](auto begin, auto end) {
+            return std::count_if(begin, end, [](int64_t one) { return one != data::no_label; });
+        };
+        log_probs.push_back(of_token * static_cast<double>(count(batch.targets.begin(), rejected)));
+        log_probs.push_back(of_token * static_cast<double>(count(rejected, all)));
+    }
+    return log_probs;
+}
+
 class RunningModel {
 public:
     explicit RunningModel(const SmallRun& run)
@@ -36,6 +55,8 @@ public:
           trainer_(run.config.training, run.group, run.mesh, loader_, stack_.transformer,
                    stack_.zero, *stack_.optimizer, run.config.run.seed) {
         model::fill_at_random(run.spec, static_cast<uint64_t>(run.config.run.seed), stack_.zero);
+        if (run.config.training.has_reference())
+            trainer_.give_reference(train::ReferenceLogProbs::of(unknowing(run)));
         if (run.faults != nullptr) trainer_.seed_faults(*run.faults);
     }
 

@@ -61,6 +61,14 @@ std::string ReferenceLogProbs::file_name(const data::Rows& rows) {
     return "reference-" + rows.content_hash();
 }
 
+ReferenceLogProbs ReferenceLogProbs::of(std::vector<double> numbers) {
+    const auto held = std::make_shared<const std::vector<double>>(std::move(numbers));
+    ReferenceLogProbs reference;
+    reference.numbers_ = *held;
+    reference.owner_ = held;
+    return reference;
+}
+
 Expected<ReferenceLogProbs> ReferenceLogProbs::map(const fs::path& file, const data::Rows& rows) {
     const auto mapped = data::ArrayFile::map(file);
     if (!mapped) return mapped.failure();

@@ -119,6 +119,19 @@ class Prove(FolderTest):
                     self.assertRegex(wrong["gradients"]["tensor"], r"^[a-z_]+\.")
                 self.assertIn("this mesh does not compute what one rank computes: fp32, ", said)
 
+    def test_methods(self):
+        """Pairs of answers beside a reference, rewards, and labels: they hold, and an error is found."""
+        for family, mesh, flags in ((DENSE, "--profile zero2 --cp_size 2", "--method dpo"),
+                                    (SINKS, "--profile zero3 --sp_size 2", "--method dpo --loss_type ipo"),
+                                    (SINKS, "--profile zero3 --cp_size 2", "--method reward"),
+                                    (EXPERTS, "--profile zero2 --ep_size 2", "--method classification --num_labels 5")):
+            with self.subTest(flags=flags):
+                proof, _ = self.prove(4, family, *mesh.split(), *flags.split())
+                self.assertEqual({check["what"] for check in proof["checks"]}, {"loss", "gradients", "norm", "documents"})
+                proof, _ = self.prove(4, family, *mesh.split(), *flags.split(), "--bf16", "false", code=76,
+                                      RINGSHARD_FAULT="prove:zero:*:drop@1")
+                self.assertIn("gradients", {check["what"] for check in proof["checks"] if not check["holds"]})
+
     def test_in_a_job(self):
         rows, output = self.path("rows.jsonl"), self.path("run")
         with open(rows, "w") as file:

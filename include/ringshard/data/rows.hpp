@@ -59,7 +59,7 @@ struct FlatBatch {
 // The rows of training: tokens, and a plan that lists the tokens of each row.
 class Rows {
 public:
-    Rows(TokenStore store, RowPlan plan);
+    Rows(TokenStore store, RowPlan plan, const RowContent& content = {});
     static Expected<Rows> of(const ArrayFile& store, const ArrayFile& plan);
     static Expected<Rows> map(const std::filesystem::path& store,
                               const std::filesystem::path& plan);

@@ -25,6 +25,8 @@ public:
     // Fails if the file is missing or of other rows.
     static Expected<ReferenceLogProbs> map(const std::filesystem::path& file,
                                            const data::Rows& rows);
+    // numbers: two for each row, chosen and rejected.
+    static ReferenceLogProbs of(std::vector<double> numbers);
     // Fails if a byte of the file has changed. For one rank.
     static std::optional<Failure> check(const std::filesystem::path& file);
 

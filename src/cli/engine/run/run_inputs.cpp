@@ -174,7 +174,8 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     if (!text) return text.failure();
     const config::Settings& settings = context.settings;
     const auto padding = comm::of_root(context.world, [&]() -> Expected<std::string> {
-        if (!settings.values.training.learns_scores()) return std::string("0");
+        const bool writes_model = context.command != "prove";
+        if (!writes_model || !settings.values.training.learns_scores()) return std::string("0");
         const auto token = find_padding_token(settings.values, hub);
         return token ? Expected<std::string>(std::to_string(token.value())) : token.failure();
     });
