@@ -451,6 +451,10 @@ class EveryLayout:
                          (dict(enumerate(names)), {name: number for number, name in enumerate(names)}))
         expected = self.expected(exported, self.rows[:10], tokenizer)
         self.expect_evaluation(self.evaluations("exported")[-1], expected)
+        self.expect(run("export", folder, "--output_dir", self.path("again")), 0)  # of the newest checkpoint
+        again = load_file(self.path("again", "model.safetensors"))
+        self.assertEqual(sorted(again), sorted(weights))
+        self.assertTrue(all(torch.equal(again[name], weights[name]) for name in weights))
         self.steps("from-exported", *self.MORE, *evaluated, model=folder)
         self.expect_evaluation(self.evaluations("from-exported")[0], expected)
 
@@ -541,7 +545,10 @@ class RewardAdapters(Rewards):
             self.assertEqual(tuple(weights["base_model.model.score.weight"].shape), (1, SMALL["hidden_size"]))
             self.assertEqual(len(weights), 1 + 2 * 2 * SMALL["num_hidden_layers"], sorted(weights))
             line, = self.evaluations(name)
-            self.expect_evaluation(line, self.expected(self.with_adapter(model, self.path(name)), self.rows, self.tokenizer(model)))
+            expected = self.expected(self.with_adapter(model, self.path(name)), self.rows, self.tokenizer(model))
+            self.expect_evaluation(line, expected)
+        self.expect(run("export", self.path("lora"), "--merge", "true", "--output_dir", self.path("merged")), 0)
+        self.expect_evaluation(line, self.expected(self.load(self.path("merged")), self.rows, self.tokenizer(model)))
 
 
 class ClassAdapters(Classes):

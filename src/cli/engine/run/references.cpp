@@ -175,6 +175,7 @@ void remove_references(const fs::path& folder) {
 MaybeFailure write_references(const fs::path& folder, const model::ModelSpec& spec, Merged merged,
                               const model::ExportForm& form, shard::Zero& zero,
                               const mesh::Mesh& mesh, const comm::Group& world) {
+    if (spec.scores) return std::nullopt;
     auto begun = begin_references(folder, spec, world);
     if (!begun) return begun.failure();
     data::References& references = begun.value();

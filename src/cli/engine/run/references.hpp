@@ -34,7 +34,8 @@ comm::Agreed<data::References> begin_references(const std::filesystem::path& fol
 // Removes those of an older model. On rank 0.
 void remove_references(const std::filesystem::path& folder);
 
-// Adds verify.json to the folder into which a model, or its adapter, was written in this form.
+// Adds verify.json to the folder into which a model, or its adapter, was written in this form. A
+// head of scores gives no log-probabilities of tokens, and gets none.
 // `zero` holds its weights in fp32 on processors; they are rounded to the type that was written.
 // merged: the adapters of the spec are added to the weights already. Collective over the world.
 enum class Merged { no, yes };
