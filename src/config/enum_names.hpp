@@ -71,14 +71,15 @@ struct EnumNames<TrainedBiases> {
 };
 template <>
 struct EnumNames<Method> {
-    static constexpr NameTable<Method, 4> table{{{"sft", Method::sft},
+    static constexpr NameTable<Method, 5> table{{{"sft", Method::sft},
                                                  {"dpo", Method::dpo},
+                                                 {"cpo", Method::cpo},
                                                  {"reward", Method::reward},
                                                  {"classification", Method::classification}}};
 };
 template <>
 struct EnumNames<LossType> {
-    static constexpr NameTable<LossType, 16> table{{{"nll", LossType::nll},
+    static constexpr NameTable<LossType, 18> table{{{"nll", LossType::nll},
                                                     {"chunked_nll", LossType::nll},
                                                     {"dft", LossType::dft},
                                                     {"eaft", LossType::eaft},
@@ -93,7 +94,9 @@ struct EnumNames<LossType> {
                                                     {"apo_zero", LossType::apo_zero},
                                                     {"apo_down", LossType::apo_down},
                                                     {"discopop", LossType::discopop},
-                                                    {"sigmoid_norm", LossType::sigmoid_norm}}};
+                                                    {"sigmoid_norm", LossType::sigmoid_norm},
+                                                    {"simpo", LossType::simpo},
+                                                    {"alphapo", LossType::alphapo}}};
 };
 template <>
 struct EnumNames<FDivergence> {

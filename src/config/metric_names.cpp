@@ -12,7 +12,9 @@ std::vector<std::string_view> metrics_of(Method method) {
         case Method::reward:
             names.insert(names.end(), reward_metrics.begin(), reward_metrics.end());
             break;
+        case Method::cpo:
         case Method::dpo:
+            names.emplace_back(likelihood_metric);
             names.emplace_back("mean_token_accuracy");
             names.insert(names.end(), pair_metrics.begin(), pair_metrics.end());
             break;
@@ -24,12 +26,15 @@ std::vector<std::string_view> metrics_of(Method method) {
 }  // namespace
 
 std::vector<std::string_view> evaluation_metrics(const TrainingSettings& training) {
-    return metrics_of(training.method);
+    std::vector<std::string_view> names = metrics_of(training.method);
+    if (training.likelihood_weight() == 0) std::erase(names, likelihood_metric);
+    return names;
 }
 
 std::vector<std::string_view> all_evaluation_metrics() {
     std::vector<std::string_view> all;
-    for (const Method method : {Method::sft, Method::dpo, Method::reward, Method::classification})
+    for (const Method method :
+         {Method::sft, Method::dpo, Method::cpo, Method::reward, Method::classification})
         for (const std::string_view name : metrics_of(method)) all.push_back(name);
     return all;
 }

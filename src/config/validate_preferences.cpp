@@ -15,15 +15,27 @@ bool is_of_difference(LossType loss) {
     return std::ranges::find(losses, loss) != losses.end();
 }
 
-void check_loss_of_pairs(RuleReport& report) {
+void check_answers(RuleReport& report) {
+    const TrainingSettings& training = report.settings().values.training;
+    if (training.beta <= 0)
+        report.complain({"beta", "method"},
+                        "must be above 0: it is the factor of rewards; the usual one is 0.1");
+    if (training.label_smoothing_factor > 0)
+        report.complain({"label_smoothing_factor", "method"},
+                        "smooths the targets of sft; some losses of pairs have label_smoothing");
+}
+
+// Of method dpo.
+void check_loss_beside_reference(RuleReport& report) {
     const TrainingSettings& training = report.settings().values.training;
     const auto refuse = [&](bool is_asked_for, std::vector<std::string> names, const char* why) {
         if (is_asked_for) report.complain(names, why);
     };
+    refuse(!is_of_pairs(training.loss_type) || training.loss_type >= LossType::simpo,
+           {"loss_type", "method"},
+           "dpo learns from pairs beside a reference: give sigmoid or another of its losses");
     const bool smooths =
         training.loss_type == LossType::robust || training.loss_type == LossType::exo_pair;
-    refuse(training.beta <= 0, {"beta", "method"},
-           "must be above 0: it is the factor of rewards; DPO's usual one is 0.1");
     refuse(training.label_smoothing > 0 && !smooths, {"label_smoothing", "loss_type"},
            "concerns loss_type robust and exo_pair; give one of them, or leave it out");
     refuse(training.loss_type == LossType::exo_pair && training.label_smoothing == 0,
@@ -42,8 +54,34 @@ void check_loss_of_pairs(RuleReport& report) {
                training.f_divergence_type != FDivergence::alpha_divergence,
            {"f_alpha_divergence_coef", "f_divergence_type"},
            "concerns f_divergence_type alpha_divergence; give that, or leave it out");
-    refuse(training.label_smoothing_factor > 0, {"label_smoothing_factor", "method"},
-           "smooths the targets of sft; pairs have label_smoothing, of loss_type robust");
+}
+
+// Of method cpo.
+void check_loss_without_reference(RuleReport& report) {
+    const Settings& settings = report.settings();
+    const TrainingSettings& training = settings.values.training;
+    const auto refuse = [&](bool is_asked_for, std::vector<std::string> names, const char* why) {
+        if (is_asked_for) report.complain(names, why);
+    };
+    static constexpr std::array losses{LossType::sigmoid, LossType::hinge, LossType::ipo,
+                                       LossType::simpo, LossType::alphapo};
+    refuse(std::ranges::find(losses, training.loss_type) == losses.end(), {"loss_type", "method"},
+           "cpo learns from pairs without a reference: give sigmoid, hinge, ipo, simpo or "
+           "alphapo");
+    const bool has_margin =
+        training.loss_type == LossType::simpo || training.loss_type == LossType::alphapo;
+    const bool smooths = has_margin || training.loss_type == LossType::sigmoid;
+    refuse(training.label_smoothing > 0 && !smooths, {"label_smoothing", "loss_type"},
+           "concerns loss_type sigmoid, simpo and alphapo; give one of them, or leave it out");
+    refuse(settings.is_fixed("simpo_gamma") && !has_margin, {"simpo_gamma", "loss_type"},
+           "concerns loss_type simpo and alphapo; give one of them, or leave it out");
+    refuse(settings.is_fixed("cpo_alpha") && training.cpo_alpha != 0 &&
+               training.loss_type == LossType::alphapo,
+           {"cpo_alpha", "loss_type"},
+           "alphapo is simpo with cpo_alpha 0; give simpo, or leave it out");
+    for (const char* name : {"f_divergence_type", "f_alpha_divergence_coef", "discopop_tau"})
+        refuse(settings.is_fixed(name), {name, "method"},
+               "concerns a reference, of method dpo; leave it out");
 }
 
 void check_rows_of_pairs(RuleReport& report) {
@@ -96,22 +134,29 @@ void check_run_of_pairs(RuleReport& report) {
 void check_preferences(RuleReport& report) {
     Settings& settings = report.settings();
     const TrainingSettings& training = settings.values.training;
-    if (training.has_reference() && !is_of_pairs(training.loss_type))
-        return report.complain({"loss_type", "method"},
-                               "dpo learns from pairs: give sigmoid or another of its losses");
     if (training.learns_pairs()) {
         check_rows_of_pairs(report);
         check_run_of_pairs(report);
     }
-    if (training.has_reference()) return check_loss_of_pairs(report);
+    if (training.compares_answers()) check_answers(report);
+    if (training.method != Method::cpo)
+        for (const char* name : {"cpo_alpha", "simpo_gamma", "alpha"})
+            if (settings.is_fixed(name))
+                report.complain({name, "method"},
+                                "concerns pairs without a reference, of method cpo; leave it out");
+    if (training.method != Method::dpo && settings.is_fixed("rpo_alpha"))
+        report.complain({"rpo_alpha", "method"},
+                        "concerns pairs beside a reference, of method dpo; leave it out");
+    if (training.method == Method::dpo) return check_loss_beside_reference(report);
+    if (training.method == Method::cpo) return check_loss_without_reference(report);
     if (is_of_pairs(training.loss_type))
         report.complain({"loss_type", "method"},
                         "is a loss of pairs of a chosen and a rejected answer; train by "
-                        "`trainer dpo`, or with method dpo");
+                        "`trainer dpo` or `trainer cpo`, or with that method");
     for (const char* name :
          {"label_smoothing", "f_divergence_type", "f_alpha_divergence_coef", "discopop_tau"})
         if (settings.is_fixed(name))
-            report.complain({name, "method"}, "concerns pairs, of method dpo; leave it out");
+            report.complain({name, "method"}, "concerns pairs of answers; leave it out");
 }
 
 }  // namespace ringshard::config

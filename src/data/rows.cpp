@@ -137,6 +137,15 @@ double FlatBatch::loss_weight() const {
     return sum;
 }
 
+int64_t FlatBatch::num_chosen_targets() const {
+    int64_t count = 0;
+    for (size_t document = 0; document + 1 < document_starts.size(); document += 2)
+        count += std::count_if(targets.begin() + document_starts[document],
+                               targets.begin() + document_starts[document + 1],
+                               [](int64_t target) { return target != no_label; });
+    return count;
+}
+
 void Rows::append(int64_t row, FlatBatch& batch) const {
     for (const Piece& piece : pieces(row)) {
         if (piece.length == 0) continue;

@@ -3,6 +3,7 @@
 #include "objectives/anchor.hpp"
 #include "objectives/distillation.hpp"
 #include "objectives/preference.hpp"
+#include "objectives/reference_free.hpp"
 #include "objectives/scores.hpp"
 #include "ringshard/config/training_settings.hpp"
 
@@ -33,6 +34,7 @@ std::shared_ptr<const Objective> objective_of_data(const config::TrainingSetting
 std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& training) {
     using config::Method;
     if (training.method == Method::dpo) return preference_objective(training);
+    if (training.method == Method::cpo) return reference_free_objective(training);
     if (training.method == Method::reward) return reward_objective(training);
     if (training.method == Method::classification) return classification_objective();
     auto of_data = objective_of_data(training);

@@ -24,7 +24,9 @@ public:
         // As Objective::further_numbers() names them.
         std::vector<double> further;
     };
-    virtual Value of(const PairSide& chosen, const PairSide& rejected) const = 0;
+    // mean_chosen_targets: as Objective::averages_chosen_targets() says.
+    virtual Value of(const PairSide& chosen, const PairSide& rejected,
+                     double mean_chosen_targets) const = 0;
 };
 
 }  // namespace ringshard::model

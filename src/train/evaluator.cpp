@@ -20,6 +20,11 @@ std::vector<int64_t> Evaluator::rows_of_round(int64_t round) const {
     return numbers;
 }
 
+int64_t Evaluator::num_rounds() const {
+    const int64_t per_round = batch_size_ * mesh_.shape().data();
+    return (rows_.size() + per_round - 1) / per_round;
+}
+
 // All tokens of a batch are of one adapter.
 data::FlatBatch Evaluator::batch_of_round(int64_t round) const {
     data::FlatBatch batch = data::flatten(rows_, rows_of_round(round));
@@ -32,17 +37,27 @@ data::FlatBatch Evaluator::batch_of_round(int64_t round) const {
 
 // Operations of every round, on the rank that does most. Collective over the world.
 std::vector<double> Evaluator::count_longest() const {
-    const int64_t per_round = batch_size_ * mesh_.shape().data();
     std::vector<double> mine;
-    for (int64_t round = 0; round * per_round < rows_.size(); ++round)
+    for (int64_t round = 0; round < num_rounds(); ++round)
         mine.push_back(operations_of_rows(model_.operations(), rows_, rows_of_round(round)));
     return largest_of_rounds(mine, world_);
 }
 
-model::TokenBatch Evaluator::tokens_of_round(data::FlatBatch batch) const {
+double Evaluator::mean_chosen_targets() const {
+    if (!model_.objective().averages_chosen_targets()) return 1;
+    int64_t mine = 0;
+    for (int64_t round = 0; mesh_.sequence_rank() == 0 && round < num_rounds(); ++round)
+        mine += data::flatten(rows_, rows_of_round(round)).num_chosen_targets();
+    const auto all = static_cast<double>(world_.sum(mine));
+    return std::max(1.0, all / static_cast<double>(std::max<int64_t>(1, rows_.size())));
+}
+
+model::TokenBatch Evaluator::tokens_of_round(data::FlatBatch batch,
+                                             double mean_chosen_targets) const {
     batch = order_for_attention(std::move(batch), mesh_);
     if (batch.content.is_pair)
-        return shard_pairs(std::move(batch), mesh_, model_.masks(), reference_);
+        return shard_pairs(std::move(batch), mesh_, model_.masks(), reference_,
+                           mean_chosen_targets);
     return shard_batch(std::move(batch), mesh_, model_.masks());
 }
 
@@ -54,13 +69,15 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
     // Of all targets, their loss weight, and the numbers of tokens.
     enum { targets, weight, numbers };
     std::vector<double> sums(numbers + ops::stats_per_token + further.size());
+    const double mean_chosen = mean_chosen_targets();
     int64_t round = 0;
     for (const double operations : count_longest()) {
         before_batch(operations);
         data::FlatBatch batch = batch_of_round(round++);
         // One rank of every sequence group adds it.
         if (mesh_.sequence_rank() == 0) sums[weight] += batch.loss_weight();
-        const at::Tensor token_stats = model_.evaluate(tokens_of_round(std::move(batch)));
+        const at::Tensor token_stats =
+            model_.evaluate(tokens_of_round(std::move(batch), mean_chosen));
         sums[targets] += static_cast<double>(token_stats.size(0));
         const at::Tensor of_round = ops::on_host(ops::sum_of_tokens(token_stats));
         for (size_t i = numbers; i < sums.size(); ++i)
@@ -76,9 +93,13 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
                             .rows = rows_.size(),
                             .batches = (rows_.size() + batch_size_ - 1) / batch_size_,
                             .seconds = timer.seconds()};
-    for (size_t i = 0; i < further.size(); ++i)
-        found.of_objective.emplace_back(further[i].name,
-                                        total[numbers + ops::stats_per_token + i] / divisor);
+    const double* const of_objective = &total[numbers] + ops::stats_per_token;
+    for (size_t i = 0; i < further.size(); ++i) {
+        const auto& [name, by] = further[i];
+        if (!name.empty())
+            found.of_objective.emplace_back(name,
+                                            of_objective[i] / (by ? of_objective[*by] : divisor));
+    }
     return found;
 }
 

@@ -110,7 +110,7 @@ std::optional<Failure> write_reference_log_probs(const fs::path& file, const dat
         before_batch(of_round);
         const std::vector<int64_t> numbers = mine(round++);
         const std::vector<double> sides = model.log_probs_of_sides(
-            shard_pairs(data::flatten(rows, numbers), mesh, model.masks(), {}));
+            shard_pairs(data::flatten(rows, numbers), mesh, model.masks(), {}, 1));
         if (mesh.sequence_rank() != 0) continue;
         for (size_t pair = 0; pair < numbers.size(); ++pair)
             scored.push_back({numbers[pair], {sides[2 * pair], sides[2 * pair + 1]}});

@@ -150,8 +150,9 @@ model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs
 
 model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks,
-                              const ReferenceLogProbs& reference) {
+                              const ReferenceLogProbs& reference, double mean_chosen_targets) {
     model::TokenPairs pairs = pairs_of(batch, reference, mesh);
+    pairs.mean_chosen_targets = mean_chosen_targets;
     model::TokenBatch mine = shard_batch(std::move(batch), mesh, masks);
     mine.pairs = std::move(pairs);
     return mine;

@@ -20,9 +20,10 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
                               std::optional<uint64_t> dropout_of_step = {});
 
 // The same for rows that are pairs, without dropout, which their reference has not either.
+// mean_chosen_targets: as model::TokenPairs has it.
 model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks,
-                              const ReferenceLogProbs& reference);
+                              const ReferenceLogProbs& reference, double mean_chosen_targets);
 
 // Returns the micro-batch in the order that suits the mesh: on a GPU, where attention calls take
 // documents of about one length (attention/tile_pack.hpp), the longest ones first. For passes that

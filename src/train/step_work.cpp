@@ -46,7 +46,7 @@ StepNumbers StepWork::numbers() const {
 StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
                     const model::Transformer& model, const std::vector<MicroBatches>& of_curves,
                     const MicroBatches& joined) {
-    enum { targets, weight, counted, operations, of_curve };
+    enum { targets, weight, chosen, counted, operations, of_curve };
     enum { filler, worst_of_ring, mean_of_ring, of_step };
     const size_t step = of_curves.size() * of_curve;
     std::vector<double> sums(step + of_step);
@@ -56,6 +56,8 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
             for (const data::FlatBatch& batch : of_curves[curve]) {
                 sum[targets] += static_cast<double>(batch.num_targets());
                 sum[weight] += batch.loss_weight();
+                if (batch.content.is_pair)
+                    sum[chosen] += static_cast<double>(batch.num_chosen_targets());
                 sum[counted] += static_cast<double>(batch.num_counted());
             }
             sum[operations] += operations_of(model, of_curves[curve]);
@@ -76,12 +78,14 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
                   .attention = {sums[step + worst_of_ring], sums[step + mean_of_ring]}};
     for (size_t curve = 0; curve < of_curves.size(); ++curve) {
         const double* const sum = &sums[curve * of_curve];
-        work.curves.push_back({.targets = std::max(1.0, sum[targets]),
-                               .weight = sum[weight] > 0 ? sum[weight] : 1.0,
-                               .counted_tokens = sum[counted],
-                               .operations = sum[operations],
-                               // A weight of NaN is for the check of the loss.
-                               .has_targets = sum[targets] > 0 && !(sum[weight] <= 0)});
+        work.curves.push_back(
+            {.targets = std::max(1.0, sum[targets]),
+             .weight = sum[weight] > 0 ? sum[weight] : 1.0,
+             .mean_chosen_targets = std::max(1.0, sum[chosen] / std::max(1.0, sum[weight])),
+             .counted_tokens = sum[counted],
+             .operations = sum[operations],
+             // A weight of NaN is for the check of the loss.
+             .has_targets = sum[targets] > 0 && !(sum[weight] <= 0)});
     }
     return work;
 }

@@ -193,8 +193,10 @@ std::vector<at::Tensor> by_curve(const at::Tensor& token_stats,
 
 // Runs forward and backward of all micro-batches. Returns the share of this rank in the sums of the
 // step. Adds the names of the attention operators to `attention`.
-StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
+StepSums Trainer::run(MicroBatches micro_batches, const StepWork& work,
                       std::set<std::string>& attention) {
+    // The losses of several curves are divided already.
+    const double gradient_scale = is_joint() ? 1 : 1.0 / work.curves.front().weight;
     std::vector<std::vector<int64_t>> target_bounds;  // of each micro-batch
     if (documents_) documents_->begin_step();
     const auto token_stats = run_micro_batches(
@@ -205,7 +207,8 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
             if (documents_) documents_->add(batch);
             model::TokenBatch mine =
                 batch.content.is_pair
-                    ? shard_pairs(std::move(batch), mesh_, model_.masks(), reference_)
+                    ? shard_pairs(std::move(batch), mesh_, model_.masks(), reference_,
+                                  work.curves.front().mean_chosen_targets)
                     : shard_batch(
                           std::move(batch), mesh_, model_.masks(),
                           model_.has_dropout() ? std::optional(dropout_of_step(0)) : std::nullopt);
@@ -371,11 +374,10 @@ StepNumbers Trainer::step(const std::function<ControlFlags()>& look,
     // The divisor of every gradient has to be known before the first of them.
     const StepWork work = count_work(world_, mesh_, model_, of_curves, micro_batches);
     counted(count_longest(world_, model_, micro_batches));
-    const double gradient_scale = is_joint() ? 1 : 1.0 / work.curves.front().weight;
     if (is_joint()) divide_losses(micro_batches, work);
 
     StepNumbers numbers = work.numbers();
-    StepSums sums = run(std::move(micro_batches), gradient_scale, numbers.attention);
+    StepSums sums = run(std::move(micro_batches), work, numbers.attention);
     if (faults_ != nullptr && faults_->corruption_at("prove:norm") != Faults::Corruption::none)
         for (StepSums::Curve& curve : sums.curves) curve.gradient_squares = 0;
     sums.flags = look();

@@ -349,6 +349,12 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(config.data.datasets.find("else chosen['value'])") != std::string::npos);
     BOOST_TEST((of_recipe("lf.yaml", recipe("turns", "")).training.beta == 0.1));
     BOOST_TEST(refuses("lf.yaml", recipe("plain", ""), "plain: the entry is no ranking"));
+    const config::TrainingSettings simpo =
+        of_recipe("lf.yaml", recipe("turns", "pref_loss: simpo\nsimpo_gamma: 0.7\n")).training;
+    BOOST_TEST((simpo.method == config::Method::cpo));
+    BOOST_TEST((simpo.loss_type == config::LossType::simpo));
+    BOOST_TEST(simpo.simpo_gamma == 0.7);
+    BOOST_TEST(simpo.cpo_alpha == 0);
     BOOST_TEST(refuses("lf.yaml", recipe("turns", "pref_loss: orpo\n"), "pref_loss = orpo"));
     BOOST_TEST(refuses("lf.yaml", recipe("turns", "pref_ftx: 0.1\n"), "pref_ftx = 0.1"));
     BOOST_TEST(refuses(
@@ -418,10 +424,35 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(config.data.roles_to_train.empty());
     BOOST_TEST(config.data.row_template.find("rejected_response") != std::string::npos);
     BOOST_TEST(refuses("kto.sh", command + "--rlhf_type kto\n", "rlhf_type = kto"));
-    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo or rm"));
-    BOOST_TEST(refuses("rpo.sh", command + "--rlhf_type dpo --rpo_alpha 0.1\n", "rpo_alpha"));
+    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo, cpo, simpo or rm"));
+    BOOST_TEST(of_recipe("rpo.sh", command + "--rlhf_type dpo --rpo_alpha 0.1\n")
+                   .training.rpo_alpha.value() == 0.1);
     BOOST_TEST(refuses("sft.sh", "swift sft --model m --dataset d --loss_type infonce\n",
                        "loss_type has nll and dft"));
+}
+
+BOOST_AUTO_TEST_CASE(pairs_without_a_reference) {
+    const std::string command = "swift rlhf --model m --dataset d --rlhf_type ";
+    const config::TrainingSettings simpo = of_recipe("simpo.sh", command + "simpo\n").training;
+    BOOST_TEST((simpo.method == config::Method::cpo));
+    BOOST_TEST((simpo.loss_type == config::LossType::simpo));
+    BOOST_TEST(simpo.beta == 2);
+    BOOST_TEST(simpo.simpo_gamma == 1);
+    BOOST_TEST(simpo.cpo_alpha == 1);
+    const config::TrainingSettings cpo =
+        of_recipe("cpo.sh", command + "cpo --loss_type ipo --cpo_alpha 0.5\n").training;
+    BOOST_TEST((cpo.loss_type == config::LossType::ipo));
+    BOOST_TEST(cpo.beta == 0.1);
+    BOOST_TEST(cpo.cpo_alpha == 0.5);
+    const config::TrainingSettings axolotl =
+        of_recipe("a.yaml",
+                  "base_model: b\nrl: simpo\nrl_beta: 0.2\ncpo_alpha: 0.3\nsimpo_gamma: 0.4\n"
+                  "datasets:\n  - path: p\n    type: chat_template.default\n")
+            .training;
+    BOOST_TEST((axolotl.loss_type == config::LossType::simpo));
+    BOOST_TEST(axolotl.beta == 0.2);
+    BOOST_TEST(axolotl.cpo_alpha == 0.3);
+    BOOST_TEST(axolotl.simpo_gamma == 0.4);
 }
 
 BOOST_AUTO_TEST_CASE(rewards_and_labels) {

@@ -17,7 +17,7 @@ namespace {
 model::PairLoss::Value value_of(const config::TrainingSettings& settings, double chosen,
                                 double rejected) {
     const auto objective = model::objective_of(settings);
-    return objective->pair_loss()->of({-20 + chosen, -20, 5}, {-35 + rejected, -35, 8});
+    return objective->pair_loss()->of({-20 + chosen, -20, 5}, {-35 + rejected, -35, 8}, 6);
 }
 
 config::TrainingSettings settings_of(LossType loss) {
@@ -52,6 +52,16 @@ BOOST_AUTO_TEST_CASE(gradients_are_the_slopes_of_losses) {
           LossType::robust, LossType::bco_pair, LossType::sppo_hard, LossType::apo_zero,
           LossType::apo_down, LossType::discopop, LossType::sigmoid_norm})
         BOOST_TEST_CONTEXT("loss " << static_cast<int>(loss)) check_slopes(settings_of(loss));
+    for (const LossType loss :
+         {LossType::sigmoid, LossType::hinge, LossType::ipo, LossType::simpo, LossType::alphapo})
+        BOOST_TEST_CONTEXT("without a reference, loss " << static_cast<int>(loss)) {
+            auto settings = settings_of(loss);
+            settings.method = config::Method::cpo;
+            check_slopes(settings);
+            settings.alpha = 0.05;
+            if (loss == LossType::sigmoid) settings.label_smoothing = 0.1;
+            check_slopes(settings);
+        }
     config::TrainingSettings of_rewards;
     of_rewards.method = config::Method::reward;
     check_slopes(of_rewards);

@@ -32,7 +32,8 @@ REWARDS = ("rewards/chosen", "rewards/rejected", "rewards/margins")
 LOG_PROBABILITIES = ("logps/chosen", "logps/rejected")
 GENTLE = {"learning_rate": 0.0005}  # where powers of e multiply roundings
 # Settings in TRL's names.
-LONG_TRACES = [{}, {"loss_type": "hinge", "beta": 0.02}, {"loss_type": "ipo"}, {"loss_type": "robust", "label_smoothing": 0.1}]
+LONG_TRACES = [{}, {"rpo_alpha": 0.5}, {"loss_type": "hinge", "beta": 0.02}, {"loss_type": "ipo"},
+               {"loss_type": "robust", "label_smoothing": 0.1}]
 SHORT_TRACES = [{"loss_type": "exo_pair", "label_smoothing": 0.01}, {"loss_type": "nca_pair"}, {"loss_type": "bco_pair", "beta": 0.3},
                 {"loss_type": "sppo_hard"}, {"loss_type": "apo_zero"}, {"loss_type": "apo_down"},
                 {"loss_type": "discopop", "discopop_tau": 0.2}, {"loss_type": "sigmoid_norm", "beta": 1.0},
@@ -112,6 +113,9 @@ class Pairs(ScoredRows):
         key = json.dumps([rows, adapter, settings])
         if key not in self.traces:
             model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+            if "rpo_alpha" in settings:
+                settings["loss_weights"] = [1.0, settings.pop("rpo_alpha")]
+                settings["loss_type"] = [settings.get("loss_type", "sigmoid"), "sft"]
             trainer = DPOTrainer(
                 model=PeftModel.from_pretrained(model, adapter, is_trainable=True) if adapter else model,
                 args=DPOConfig(output_dir=self.path("trl"), bf16=False, use_cpu=True, gradient_checkpointing=False, report_to="none",

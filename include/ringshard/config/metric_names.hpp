@@ -12,6 +12,8 @@ namespace ringshard::config {
 inline constexpr std::array pair_metrics{"rewards/chosen",     "rewards/rejected",
                                          "rewards/accuracies", "rewards/margins",
                                          "logps/chosen",       "logps/rejected"};
+// And where the cross-entropy of chosen answers is learned, too.
+inline constexpr const char* likelihood_metric = "nll_loss";
 // And of pairs that a reward model scores.
 inline constexpr std::array reward_metrics{"mean_reward", "accuracy", "margin"};
 

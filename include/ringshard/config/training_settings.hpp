@@ -19,9 +19,9 @@ enum class AmaxAlgorithm { max, most_recent };
 // The backends of Accelerate, which stand for recipes.
 enum class Fp8Backend { ao, te };
 // How a run learns: from examples; from pairs of a chosen and a rejected answer, beside a
-// reference, or as the rewards of both; or from labels of whole documents.
-enum class Method { sft, dpo, reward, classification };
-// The losses of tokens, and from sigmoid on those of pairs.
+// reference, without one, or as the rewards of both; or from labels of whole documents.
+enum class Method { sft, dpo, cpo, reward, classification };
+// The losses of tokens, and from sigmoid on those of pairs; from simpo on without a reference.
 enum class LossType {
     nll,
     dft,
@@ -37,7 +37,9 @@ enum class LossType {
     apo_zero,
     apo_down,
     discopop,
-    sigmoid_norm
+    sigmoid_norm,
+    simpo,
+    alphapo
 };
 inline bool is_of_pairs(LossType loss) { return loss >= LossType::sigmoid; }
 // What a loss of pairs makes of the ratio of the probabilities of an answer under both models.
@@ -113,6 +115,7 @@ struct TrainingSettings {
     FDivergence f_divergence_type = FDivergence::reverse_kl;
     double f_alpha_divergence_coef = 0.5;
     double discopop_tau = 0.05;
+    std::optional<double> rpo_alpha;  // weight of the cross-entropy of chosen answers, of dpo
     std::optional<double> neftune_noise_alpha;  // unset or 0: no noise
     Precision mixed_precision = Precision::bf16;
     std::optional<NumberType> residual_dtype;  // unset: the type of the computation
@@ -128,13 +131,23 @@ struct TrainingSettings {
     bool activation_offloading = false;
     bool cuda_graphs = false;
 
+    // Of method cpo.
+    double cpo_alpha = 1.0;    // weight of the cross-entropy of chosen answers
+    double simpo_gamma = 0.5;  // by which simpo and alphapo want rewards to differ
+    double alpha = 0.0;        // shape of a reward; 0: the log-probability itself
     // Of method reward and classification.
     std::optional<double> center_rewards_coefficient;
     int64_t num_labels = 0;  // 0: as many as class_names
     std::vector<std::string> class_names;
 
-    bool learns_pairs() const { return method == Method::dpo || method == Method::reward; }
+    bool compares_answers() const { return method == Method::dpo || method == Method::cpo; }
+    bool learns_pairs() const { return compares_answers() || method == Method::reward; }
     bool has_reference() const { return method == Method::dpo; }
+    // The weight of the cross-entropy of chosen answers.
+    double likelihood_weight() const {
+        if (method == Method::dpo) return rpo_alpha.value_or(0);
+        return method == Method::cpo && loss_type != LossType::alphapo ? cpo_alpha : 0;
+    }
     // Returns true if whole documents are scored, by a head in place of that of the vocabulary.
     bool learns_scores() const {
         return method == Method::reward || method == Method::classification;

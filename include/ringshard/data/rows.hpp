@@ -40,6 +40,8 @@ struct FlatBatch {
     RowContent content{};
     int64_t num_targets() const;
     double loss_weight() const;  // of all targets, or 1 for each pair
+    // Of pairs in the order of their rows: the targets of the chosen documents.
+    int64_t num_chosen_targets() const;
     // Where several adapters train together: where the rows of each begin in the list, in their
     // order, and the random bits of dropout of its step.
     struct AdapterStart {

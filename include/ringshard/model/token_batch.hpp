@@ -20,9 +20,10 @@ struct StoredDistributions {
 // Pairs of a chosen and a rejected document, p of them, on the host. A side is one of these
 // documents: 2 x its pair, and 1 more for the rejected one.
 struct TokenPairs {
-    std::vector<int64_t> sides;     // of each of this rank's n targets
-    std::vector<double> targets;    // [2 p]: how many a side has, over the sequence group
-    std::vector<double> reference;  // [2 p]: log-probability of a side under the reference
+    std::vector<int64_t> sides;      // of each of this rank's n targets
+    std::vector<double> targets;     // [2 p]: how many a side has, over the sequence group
+    std::vector<double> reference;   // [2 p]: log-probability of a side under the reference
+    double mean_chosen_targets = 1;  // of a pair, over all pairs of the step or the evaluation
 };
 
 // A micro-batch as one rank sees it: its tokens of the flat list of documents.

@@ -37,10 +37,13 @@ public:
     EvaluationNumbers evaluate(const std::function<void(double)>& before_batch) const;
 
 private:
+    int64_t num_rounds() const;
     std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
     data::FlatBatch batch_of_round(int64_t round) const;
     std::vector<double> count_longest() const;
-    model::TokenBatch tokens_of_round(data::FlatBatch batch) const;
+    model::TokenBatch tokens_of_round(data::FlatBatch batch, double mean_chosen_targets) const;
+    // Of all pairs, if the loss depends on it. Collective over the world.
+    double mean_chosen_targets() const;
 
     data::Rows rows_;
     int64_t batch_size_;

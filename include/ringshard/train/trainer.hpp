@@ -123,7 +123,7 @@ private:
     data::FlatBatch join(const std::vector<MicroBatches>& of_curves, size_t number,
                          std::span<const size_t> some) const;
     MicroBatches join(const std::vector<MicroBatches>& of_curves) const;
-    StepSums run(MicroBatches micro_batches, double gradient_scale,
+    StepSums run(MicroBatches micro_batches, const StepWork& work,
                  std::set<std::string>& attention);
     StepNumbers numbers_of(size_t curve, const CurveWork& work, const StepSums& sums) const;
     void add_means(StepNumbers& numbers) const;

@@ -52,11 +52,20 @@ void read_method(ForeignImport& import) {
         else if (import.has(key))
             import.idle(key, "it concerns preferences");
     const std::string method = import.text("rl");
+    for (const char* key : {"cpo_alpha", "simpo_gamma"})
+        if (import.has(key) && method == "simpo")
+            import.set(key, key, import.at(key));
+        else if (import.has(key))
+            import.idle(key, "it concerns rl simpo");
+    if (import.has("rpo_alpha") && (method == "dpo" || method == "ipo"))
+        import.set("rpo_alpha", "rpo_alpha", import.at("rpo_alpha"));
+    else if (import.has("rpo_alpha"))
+        import.idle("rpo_alpha", "it concerns rl dpo");
     if (!import.has("rl")) return;
     if (method == "false" || method == "none") return import.idle("rl", "rows are learned alone");
     if (!has_pairs) return import.refuse("rl", reasons::fine_tuning_only);
-    import.set("rl", "method", std::string("dpo"));
-    if (method == "ipo") import.set("rl", "loss_type", method);
+    import.set("rl", "method", std::string(method == "simpo" ? "cpo" : "dpo"));
+    if (method == "ipo" || method == "simpo") import.set("rl", "loss_type", method);
 }
 
 void translate_axolotl(ForeignImport& import) {

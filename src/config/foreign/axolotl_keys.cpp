@@ -60,10 +60,11 @@ constexpr ForeignKey axolotl_list[] = {
     {"vllm*", read},
     {"ebft*", refused, reasons::fine_tuning_only},
     {"orpo_alpha", refused, reasons::fine_tuning_only},
+    {"rpo_alpha", read},
     {"dpo_*", refused, reasons::of_preferences},
     {"kto_*", refused, reasons::fine_tuning_only},
-    {"simpo_gamma", refused, reasons::fine_tuning_only},
-    {"cpo_alpha", refused, reasons::fine_tuning_only},
+    {"simpo_gamma", read},
+    {"cpo_alpha", read},
     {"diffusion*", refused, "diffusion language models are not served"},
     {"kd_*", refused, reasons::stored_teacher},
 

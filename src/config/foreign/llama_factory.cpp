@@ -112,15 +112,22 @@ void read_tool_format(ForeignImport& import) {
 // Settings of preferences, which a file of another stage may have too.
 void read_preferences(ForeignImport& import) {
     if (import.text("stage") != "dpo") {
-        for (const char* key : {"pref_beta", "pref_loss", "pref_ftx", "dpo_label_smoothing"})
+        for (const char* key :
+             {"pref_beta", "pref_loss", "pref_ftx", "dpo_label_smoothing", "simpo_gamma"})
             if (import.has(key)) import.idle(key, "it concerns preferences");
         return;
     }
-    import.set("stage", "method", std::string("dpo"));
+    const bool is_simpo = import.text("pref_loss") == "simpo";
+    import.set("stage", "method", std::string(is_simpo ? "cpo" : "dpo"));
+    if (is_simpo) import.set_default("cpo_alpha", "0");
+    if (import.has("simpo_gamma") && is_simpo)
+        import.set("simpo_gamma", "simpo_gamma", import.at("simpo_gamma"));
+    else if (import.has("simpo_gamma"))
+        import.idle("simpo_gamma", "it concerns pref_loss simpo");
     if (import.has("pref_beta")) import.set("pref_beta", "beta", import.at("pref_beta"));
     const std::string loss = import.text("pref_loss", "sigmoid");
-    if (loss != "sigmoid" && loss != "hinge" && loss != "ipo")
-        import.refuse("pref_loss", "use sigmoid, hinge or ipo");
+    if (loss != "sigmoid" && loss != "hinge" && loss != "ipo" && !is_simpo)
+        import.refuse("pref_loss", "use sigmoid, hinge, ipo or simpo");
     else
         import.set("pref_loss", "loss_type", loss);
     if (import.number("pref_ftx", 0) > 0)

@@ -180,7 +180,7 @@ constexpr ForeignKey llama_factory_list[] = {
     {"dpo_label_smoothing", read},
     {"kto_*", refused, reasons::fine_tuning_only},
     {"ppo_*", refused, reasons::fine_tuning_only},
-    {"simpo_gamma", refused, reasons::fine_tuning_only},
+    {"simpo_gamma", read},
     {"ref_model*", refused, reasons::fine_tuning_only},
     {"reward_model*", refused, reasons::fine_tuning_only},
     {"fp8_enable_fsdp_float8_all_gather", idle, "weights are gathered in bf16"},

@@ -95,25 +95,43 @@ void read_loss_of_tokens(ForeignImport& import) {
         import.refuse("loss_type", "loss_type has nll and dft");
 }
 
+// Settings of one method, which a command of another one may have too.
+void read_for(ForeignImport& import, bool is_method, std::initializer_list<const char*> keys,
+              const char* otherwise) {
+    for (const char* key : keys)
+        if (import.has(key) && is_method)
+            import.set(key, key, import.at(key));
+        else if (import.has(key))
+            import.idle(key, otherwise);
+}
+
 // Of `swift rlhf` pairs of answers are served.
 void read_swift_method(ForeignImport& import) {
+    const std::string type = import.text("rlhf_type");
     if (import.has("rlhf_type") && !swift_learns_pairs(import))
         return import.refuse("rlhf_type", reasons::fine_tuning_only);
     if (!import.has("rlhf_type") && import.text("command") == "swift rlhf")
-        return import.refuse("command", "give rlhf_type dpo or rm");
+        return import.refuse("command", "give rlhf_type dpo, cpo, simpo or rm");
     read_swift_task(import);
-    const bool is_reward = import.text("rlhf_type") == "rm";
-    if (import.has("center_rewards_coefficient") && !is_reward)
-        import.idle("center_rewards_coefficient", "it concerns rewards");
-    else if (is_reward && import.has("center_rewards_coefficient"))
-        import.set("center_rewards_coefficient", "center_rewards_coefficient",
-                   import.at("center_rewards_coefficient"));
-    if (!swift_learns_pairs(import) || is_reward) read_loss_of_tokens(import);
+    const bool has_no_reference = type == "cpo" || type == "simpo";
+    read_for(import, type == "rm", {"center_rewards_coefficient"}, "it concerns rewards");
+    read_for(import, has_no_reference, {"cpo_alpha"}, "it concerns rlhf_type cpo and simpo");
+    read_for(import, type == "dpo", {"rpo_alpha"}, "it concerns rlhf_type dpo");
+    read_for(import, type == "simpo", {"simpo_gamma"}, "it concerns rlhf_type simpo");
+    if (!swift_learns_pairs(import) || type == "rm") read_loss_of_tokens(import);
     if (!swift_learns_pairs(import)) return;
-    import.set("rlhf_type", "method", std::string(is_reward ? "reward" : "dpo"));
-    if (is_reward) return;
-    for (const char* key : {"beta", "loss_type"})
-        if (import.has(key)) import.set(key, key, import.at(key));
+    import.set("rlhf_type", "method",
+               type == "rm"       ? std::string("reward")
+               : has_no_reference ? std::string("cpo")
+                                  : type);
+    if (type == "rm") return;
+    if (type == "simpo") {
+        import.set("rlhf_type", "loss_type", type);
+        import.set_default("simpo_gamma", "1");
+        import.set_default("beta", "2");
+    }
+    read_for(import, true, {"beta"}, "");
+    read_for(import, type != "simpo", {"loss_type"}, "rlhf_type simpo is the loss");
     if (import.number("label_smoothing", 0) > 0)
         import.refuse("label_smoothing",
                       "loss_type robust has label_smoothing, which is another loss");

@@ -10,9 +10,10 @@ void read_swift_data(ForeignImport& import);
 void read_swift_task(ForeignImport& import);
 // Reads the keys that say which messages are learned, and the template.
 void read_swift_template(ForeignImport& import);
-// Whether rows are pairs of answers, of `swift rlhf --rlhf_type dpo` and rm.
+// Whether rows are pairs of answers, of `swift rlhf`.
 inline bool swift_learns_pairs(const ForeignImport& import) {
-    return import.text("rlhf_type") == "dpo" || import.text("rlhf_type") == "rm";
+    const std::string type = import.text("rlhf_type");
+    return type == "dpo" || type == "cpo" || type == "simpo" || type == "rm";
 }
 // Whether rows have labels.
 inline bool swift_classifies(const ForeignImport& import) {

@@ -8,14 +8,14 @@ void add_preference_options(OptionTable& table) {
     group
         .serve("method", &TrainingSettings::method,
                "What the rows are: sft, examples to learn from; dpo, pairs of a chosen and a "
-               "rejected answer; reward, such pairs for a model of rewards; classification, "
-               "documents with a label. `trainer dpo`, `reward` and `classify` set it, with "
-               "TRL's defaults.")
+               "rejected answer, beside a reference; cpo, such pairs without one; reward, such "
+               "pairs for a model of rewards; classification, documents with a label. `trainer "
+               "dpo`, `cpo`, `reward` and `classify` set it, with TRL's defaults.")
         .shapes_loss_if_set();
     group
         .serve("label_smoothing", &TrainingSettings::label_smoothing,
-               "With loss_type robust and exo_pair: the share of pairs that are the other way "
-               "round.")
+               "With loss_type robust and exo_pair, and with method cpo: the share of pairs that "
+               "are the other way round.")
         .shapes_loss_if_set()
         .at_least(0)
         .below(0.5);
@@ -34,6 +34,27 @@ void add_preference_options(OptionTable& table) {
         .shapes_loss_if_set()
         .above(0);
 
+    group
+        .serve("rpo_alpha", &TrainingSettings::rpo_alpha,
+               "With method dpo: the weight of the cross-entropy of the chosen answers, which "
+               "TRL's loss sft adds.")
+        .shapes_loss_if_set()
+        .at_least(0);
+    group
+        .serve("cpo_alpha", &TrainingSettings::cpo_alpha,
+               "With method cpo: the weight of the cross-entropy of the chosen answers.")
+        .shapes_loss_if_set()
+        .at_least(0);
+    group
+        .serve("simpo_gamma", &TrainingSettings::simpo_gamma,
+               "With loss_type simpo and alphapo: by how much the rewards are to differ.")
+        .shapes_loss_if_set();
+    group
+        .serve("alpha", &TrainingSettings::alpha,
+               "With method cpo: the reward of an answer of the probability p is (1 - p^-alpha) / "
+               "alpha; 0: log p.")
+        .shapes_loss_if_set();
+
     const std::string before =
         "the log-probabilities of the reference, which is the model at the start of the run, are "
         "computed once, before the first step";
@@ -49,8 +70,10 @@ void add_preference_options(OptionTable& table) {
     group.refuse("ld_alpha", Shape::number, "null",
                  "every token of an answer counts alike; leave it out");
     group.refuse("use_weighting", Shape::boolean, "false", "every pair counts alike; leave it out");
-    group.refuse("loss_weights", Shape::word, "null",
-                 "a run has one loss of pairs; name one as loss_type, and leave it out");
+    group.refuse(
+        "loss_weights", Shape::word, "null",
+        "a run has one loss of pairs, loss_type, and rpo_alpha is the weight of sft beside "
+        "it; leave it out");
 }
 
 }  // namespace ringshard::config

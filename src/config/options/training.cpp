@@ -14,8 +14,8 @@ void add_distillation_options(OptionGroup<TrainingSettings>& group) {
     group
         .serve("beta", &TrainingSettings::beta,
                "With teacher_scores: the divergence from the teacher. 0: forward KL; 1: reverse "
-               "KL; between: generalised Jensen-Shannon. With method dpo: the factor of rewards, "
-               "0.1 unless given.")
+               "KL; between: generalised Jensen-Shannon. With method dpo and cpo: the factor of "
+               "rewards, 0.1 unless given.")
         .shapes_loss_if_set()
         .at_least(0);
     group
@@ -233,13 +233,13 @@ void add_training_options(OptionTable& table) {
     group
         .serve("loss_type", &TrainingSettings::loss_type,
                "Cross-entropy; its dynamic fine-tuning form; or eaft, which multiplies that of a "
-               "token by the entropy of the model's 20 most likely tokens. With method dpo: the "
-               "loss of a pair, sigmoid or another one of TRL's.")
+               "token by the entropy of the model's 20 most likely tokens. With method dpo and "
+               "cpo: the loss of a pair, sigmoid or another one of TRL's.")
         .shapes_loss()
-        .but_not(
-            {"sft"},
-            "it is a loss of single tokens; give a loss of pairs, such as sigmoid, or train on the "
-            "chosen answers by trainer sft")
+        .but_not({"sft"},
+                 "rpo_alpha is its weight beside a loss of pairs, such as sigmoid; trainer sft "
+                 "trains on "
+                 "the chosen answers alone")
         .but_not({"aot", "aot_unpaired"},
                  "it depends on which pairs meet in a batch, so on the number of ranks; name a "
                  "loss of one pair, such as sigmoid");

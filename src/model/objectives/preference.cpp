@@ -1,13 +1,11 @@
 #include "preference.hpp"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "../pair_loss.hpp"
+#include "answers.hpp"
 #include "ringshard/base/error.hpp"
-#include "ringshard/config/metric_names.hpp"
 #include "ringshard/config/training_settings.hpp"
 #include "sigmoid.hpp"
 
@@ -109,17 +107,11 @@ LossOfRewards loss_of_rewards(const config::TrainingSettings& options, double ch
     }
 }
 
-class Preference : public PairLoss {
+class Preference {
 public:
     explicit Preference(const config::TrainingSettings& options) : options_(options) {}
 
-    static std::vector<FurtherNumber> further_numbers() {
-        std::vector<FurtherNumber> numbers;
-        for (const char* name : config::pair_metrics) numbers.push_back({name});
-        return numbers;
-    }
-
-    Value of(const PairSide& chosen, const PairSide& rejected) const override {
+    PairLoss::Value of(const PairSide& chosen, const PairSide& rejected) const {
         const double of_chosen = options_.beta * (chosen.score - chosen.reference);
         const double of_rejected = options_.beta * (rejected.score - rejected.reference);
         const auto [loss, d_chosen, d_rejected] = loss_of(chosen, rejected);
@@ -176,37 +168,11 @@ private:
     config::TrainingSettings options_;
 };
 
-// Tokens are learned by cross-entropy, each times a weight that the loss of its pair gives.
-class PreferenceObjective : public Objective {
-public:
-    explicit PreferenceObjective(const config::TrainingSettings& options) : loss_(options) {}
-
-    std::vector<FurtherNumber> further_numbers() const override {
-        return Preference::further_numbers();
-    }
-    void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
-               const at::Tensor& token_stats) const override {
-        const at::Tensor stats =
-            at::empty({token_stats.size(0), ops::stats_per_token}, token_stats.options());
-        of_tokens_->learn(logits, targets, gradient_scale, stats);
-        token_stats.zero_();  // what a pair costs is known to its loss
-        token_stats.narrow(1, 0, ops::stats_per_token).copy_(stats);
-    }
-    void evaluate(const at::Tensor& logits, const ops::Targets& targets,
-                  const at::Tensor& token_stats) const override {
-        of_tokens_->evaluate(logits, targets, token_stats);
-    }
-    const PairLoss* pair_loss() const override { return &loss_; }
-
-private:
-    Preference loss_;
-    std::shared_ptr<const Objective> of_tokens_ = cross_entropy_objective({});
-};
-
 }  // namespace
 
 std::shared_ptr<const Objective> preference_objective(const config::TrainingSettings& training) {
-    return std::make_shared<const PreferenceObjective>(training);
+    return std::make_shared<const AnswersObjective<Preference>>(Preference(training),
+                                                                training.likelihood_weight());
 }
 
 }  // namespace ringshard::model

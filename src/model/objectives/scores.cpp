@@ -13,7 +13,8 @@ class RewardLoss : public PairLoss {
 public:
     explicit RewardLoss(double centring) : centring_(centring) {}
 
-    Value of(const PairSide& chosen, const PairSide& rejected) const override {
+    Value of(const PairSide& chosen, const PairSide& rejected,
+             double /*mean_chosen_targets*/) const override {
         const double margin = chosen.score - rejected.score;
         const double sum = chosen.score + rejected.score;
         const double slope = sigmoid(-margin);

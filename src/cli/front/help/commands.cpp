@@ -33,6 +33,20 @@ Command dpo() {
             "dpo"};
 }
 
+Command cpo() {
+    return {"cpo",
+            "train on such pairs without a reference",
+            {"cpo --setting value ..."},
+            "Contrastive preference optimisation: train with method cpo; SimPO and AlphaPO are "
+            "losses of it. The rows have a prompt, chosen and rejected.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "loss_type", "beta", "cpo_alpha",
+             "max_length"},
+            {},
+            "cpo"};
+}
+
 Command reward() {
     return {"reward",
             "train a model of rewards on such pairs",
@@ -291,9 +305,9 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(),    dpo(),     reward(),       classify(), fork(),    prepare(), plan(),   prove(),
-        tokenize(), inspect(), export_model(), verify(),   score(),   plot(),    report(), sweep(),
-        init(),     config(),  configure(),    doctor(),   version(), help()};
+        train(), dpo(),      cpo(),     reward(),       classify(), fork(),    prepare(), plan(),
+        prove(), tokenize(), inspect(), export_model(), verify(),   score(),   plot(),    report(),
+        sweep(), init(),     config(),  configure(),    doctor(),   version(), help()};
     return all;
 }
 
