@@ -30,11 +30,11 @@ std::vector<std::string> reasoning_marks(const std::vector<std::string>& setting
 
 bool is_share_of_all(const config::DataSettings& data) { return data.test_split_size.has_value(); }
 
+}  // namespace
+
 RowContent row_content(const config::TrainingSettings& training) {
     return {.is_pair = training.learns_pairs(), .is_scored = training.learns_scores()};
 }
-
-}  // namespace
 
 Expected<FormatSettings> format_settings(const config::Config& config, const HubCache& hub) {
     const config::DataSettings& data = config.data;

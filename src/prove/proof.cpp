@@ -9,6 +9,7 @@
 #include "probe_rows.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
+#include "ringshard/data/choose_data.hpp"
 #include "small_run.hpp"
 
 namespace ringshard::prove {
@@ -147,9 +148,7 @@ data::Rows rows_of(const Job& job, const config::TrainingSettings& training) {
     const model::ModelSpec& spec = job.small.spec;
     if (training.method == config::Method::sft)
         return make_rows(RowKind::mixed, count, longest, spec.vocabulary, seed);
-    const PairsOrLabels wanted{
-        {.is_pair = training.learns_pairs(), .is_scored = training.learns_scores()},
-        spec.scores ? spec.scores->count : 0};
+    const PairsOrLabels wanted{data::row_content(training), spec.scores ? spec.scores->count : 0};
     return make_rows(wanted, count, longest, spec.vocabulary, seed);
 }
 

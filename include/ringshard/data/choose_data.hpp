@@ -7,9 +7,13 @@
 namespace ringshard::config {
 struct Config;
 struct DataSettings;
+struct TrainingSettings;
 }  // namespace ringshard::config
 
 namespace ringshard::data {
+
+// Returns what a row is to the method.
+RowContent row_content(const config::TrainingSettings& training);
 
 // Returns the settings of tokenizer, chat template and columns.
 Expected<FormatSettings> format_settings(const config::Config& config, const HubCache& hub);
