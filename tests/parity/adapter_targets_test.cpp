@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_served_is_refused_by_name) {
         {"exclude_modules": 1}, {"target_parameters": "weight"}, {"modules_to_save": "lm_head"},
         {"rank_pattern": {"q_proj": 4.7}}, {"rank_pattern": [1]}, {"alpha_pattern": {"q_proj": "x"}},
         {"layers_to_transform": [0.5]}, {"layers_to_transform": "0"}, {"layers_pattern": "h"},
-        {"task_type": "SEQ_CLS"}, {"peft_type": "ADALORA"}, {"bias": "some"}, {"bias": null},
+        {"task_type": "TOKEN_CLS"}, {"peft_type": "ADALORA"}, {"bias": "some"}, {"bias": null},
         {"fan_in_fan_out": 1}, {"init_lora_weights": "eva"}, {"init_lora_weights": "loftq"},
         {"init_lora_weights": "corda"}, {"init_lora_weights": "lora_ga"},
         {"init_lora_weights": "orthogonal"}, {"loftq_config": {"loftq_bits": 4}},

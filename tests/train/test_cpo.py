@@ -226,9 +226,11 @@ class Settings(WithoutReference):
                 for key in (*self.KEYS, "learning_rate", "nll_loss"):
                     self.assertEqual(a[key], b[key], key)
 
-    def refuse(self, setting, *flags, code=78, **options):
-        with self.subTest(flags=flags):
-            self.expect(self.train("refused", *flags, **options), code, setting)
+    def refuse(self, setting, *flags, **options):
+        with self.subTest(flags=flags, **options):
+            refused = self.train("refused", *flags, **options)
+            self.expect(refused, 78)
+            self.assertRegex(refused.stderr, rf"\b{setting} = ")
 
     def test_settings_that_do_not_go_together(self):
         for loss in ("robust", "exo_pair", "nll"):
@@ -246,9 +248,9 @@ class Settings(WithoutReference):
 
     def test_rows_that_are_no_pairs(self):
         without = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in self.rows]
-        self.refuse("chosen", code=65, data=self.write("completions.jsonl", without))
+        self.expect(self.train("refused", data=self.write("completions.jsonl", without)), 65, "chosen")
         same = [*self.rows[:3], {**self.rows[3], "chosen": self.rows[3]["rejected"]}]
-        self.refuse("rejected", code=65, data=self.write("same.jsonl", same))
+        self.expect(self.train("refused", data=self.write("same.jsonl", same)), 65, "chosen", "rejected")
 
 
 if __name__ == "__main__":
