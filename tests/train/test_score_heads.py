@@ -606,6 +606,7 @@ class BadInput(Classes):
     def test_settings(self):
         self.refuse([78], ["num_labels"], model=self.of_tokens)
         self.refuse([78], ["packing"], "--packing", "true", command="reward", model=self.rewards, data=self.pairs)
+        self.refuse([78], ["score writes log-probabilities of tokens"], "--method", "classification", command="score")
 
     def test_models(self):
         texts = self.write("only-texts.jsonl", [{"text": row["text"]} for row in self.rows])

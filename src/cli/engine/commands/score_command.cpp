@@ -155,6 +155,10 @@ MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
 std::optional<Failure> check_scored(const config::Settings& settings, const RunInputs& inputs) {
     const auto refuse = [](const std::string& why) { return Failure{ExitCode::settings, why}; };
     const model::ModelSpec& spec = inputs.spec;
+    if (spec.scores)
+        return refuse(
+            "method: score writes log-probabilities of tokens, and reward and classification "
+            "learn a head without them; leave it out");
     if (spec.vocabulary != spec.stored_vocabulary)
         return refuse(
             format_text("added_tokens, chat_template_path: the vocabulary would have {} rows, and "
