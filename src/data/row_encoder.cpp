@@ -450,10 +450,13 @@ private:
         };
         auto chat =
             TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
-        if (const Value* adds = row_.find("add_generation_prompt");
-            chat && format_.form == RowForm::labelled_chat && adds != nullptr &&
-            adds->truth() != nullptr)
+        const Value* adds = row_.find("add_generation_prompt");
+        if (chat && format_.form == RowForm::labelled_chat && adds != nullptr && !adds->is_null()) {
+            if (adds->truth() == nullptr)
+                return bad_row(format_text(
+                    "add_generation_prompt is {}, where true or false is needed", adds->kind()));
             chat.value().adds_generation_prompt = *adds->truth();
+        }
         return chat && parts_.agent ? parts_.agent->apply(std::move(chat).value()) : chat;
     }
 

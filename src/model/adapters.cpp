@@ -335,7 +335,9 @@ std::optional<Failure> settle_task(const ModelSpec& spec, LoraConfig& config) {
                    ? std::nullopt
                    : std::optional(refuse(
                          "lora_task_type = SEQ_CLS: the adapter is of a model with a head of "
-                         "scores; train it with method reward or classification"));
+                         "scores, and this model has none; train it with method reward or "
+                         "classification, and merge its checkpoint: trainer export CHECKPOINT "
+                         "--merge true"));
     config.task_type = task;
     std::erase(config.modules_to_save, "classifier");  // which PEFT names beside the head
     if (!is_saved(spec.names.head, config.modules_to_save))

@@ -123,6 +123,7 @@ class Prove(FolderTest):
         """Pairs of answers beside a reference, rewards, and labels: they hold, and an error is found."""
         for family, mesh, flags in ((DENSE, "--profile zero2 --cp_size 2", "--method dpo"),
                                     (SINKS, "--profile zero3 --sp_size 2", "--method dpo --loss_type ipo"),
+                                    (DENSE, "--profile zero1 --cp_size 2", "--method cpo --loss_type simpo"),
                                     (SINKS, "--profile zero3 --cp_size 2", "--method reward"),
                                     (EXPERTS, "--profile zero2 --ep_size 2", "--method classification --num_labels 5")):
             with self.subTest(flags=flags):

@@ -600,12 +600,21 @@ class BadInput(Classes):
             with self.subTest(label=label):
                 self.refuse([65], ["label", place], rows=[row, {**row, "label": label}, row])
         self.refuse([65], ["label", place], rows=[row, {"text": row["text"]}, row])
+        turn = [{"role": "user", "content": row["text"]}]
+        self.refuse([65], ["add_generation_prompt", place],
+                    rows=[{"messages": turn, "label": 0, "add_generation_prompt": adds} for adds in (True, 1, False)])
         self.refuse([65], ["label", place, "best"], "--class_names", *NAMES,
                     rows=[{**row, "label": label} for label in ("good", "best", "bad")])
 
     def test_settings(self):
         self.refuse([78], ["num_labels"], model=self.of_tokens)
         self.refuse([78], ["packing"], "--packing", "true", command="reward", model=self.rewards, data=self.pairs)
+        for words, flags in ((["num_labels", "two labels"], ["--num_labels", "1"]),
+                             (["num_labels", "class_names"], ["--num_labels", "2", "--class_names", *NAMES]),
+                             (["class_names"], ["--class_names", "good", "good", "bad"]),
+                             (["center_rewards_coefficient"], ["--center_rewards_coefficient", "0.1"]),
+                             (["packing_strategy"], ["--packing", "true", "--packing_strategy", "wrapped"])):
+            self.refuse([78], words, *flags)
         self.refuse([78], ["score writes log-probabilities of tokens"], "--method", "classification", command="score")
 
     def test_models(self):

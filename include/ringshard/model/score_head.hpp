@@ -23,7 +23,8 @@ struct Labels {
 std::optional<Failure> give_score_head(ModelSpec& spec, const Labels& labels, int64_t padding,
                                        int64_t seed);
 
-// The class of transformers that has a head of scores on such a model; empty: there is none.
+// Returns the name of transformers' class that has a head of scores on such a model, or an empty
+// text.
 std::string score_class_of(const ModelSpec& spec);
 
 // For a reader of config.json whose class has a head of scores.

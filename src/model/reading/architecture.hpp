@@ -7,7 +7,7 @@ namespace ringshard::model {
 
 // What few architectures need to say of themselves.
 struct Particulars {
-    const char* score_class = nullptr;  // the class with a head of scores; null: there is none
+    const char* score_class = nullptr;  // transformers' class with a head of scores, or null
     std::vector<std::string> fields{};  // of config.json, those that only this family reads
     // Fields that text_config may leave out, as transformers has them.
     nlohmann::json usual = nlohmann::json::object();
