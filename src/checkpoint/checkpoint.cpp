@@ -1,8 +1,8 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "progress_texts.hpp"
 #include "range_check.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
@@ -12,84 +12,6 @@
 namespace ringshard::checkpoint {
 
 namespace {
-
-// Nothing where it is not what texts_of() of a save writes.
-std::optional<RunSums> read_sums(const nlohmann::json& read) {
-    const auto number = [&](const char* name) {
-        return read.is_object() ? read.value(name, nlohmann::json()) : nlohmann::json();
-    };
-    const nlohmann::json loss = number("loss");
-    const nlohmann::json num_losses = number("num_losses");
-    const nlohmann::json operations = number("operations");
-    if (!loss.is_number() || !num_losses.is_number_integer() || !operations.is_number())
-        return std::nullopt;
-    return RunSums{loss.get<double>(), num_losses.get<int64_t>(), operations.get<double>()};
-}
-
-// Likewise.
-std::optional<optim::PlateauState> read_plateau(const nlohmann::json& read) {
-    const auto field = [&](const char* name) {
-        return read.is_object() ? read.value(name, nlohmann::json()) : nlohmann::json();
-    };
-    const nlohmann::json best = field("best");
-    if (!field("rate").is_number() || !(best.is_number() || best.is_null()) ||
-        !field("bad_evaluations").is_number_integer() || !field("cooldown").is_number_integer())
-        return std::nullopt;
-    return optim::PlateauState{field("rate").get<double>(),
-                               best.is_null() ? std::nullopt : std::optional(best.get<double>()),
-                               field("bad_evaluations").get<int64_t>(),
-                               field("cooldown").get<int64_t>()};
-}
-
-Expected<Progress> to_progress(const StateFile& state, const std::filesystem::path& file) {
-    const auto damaged = [&](const std::string& what) {
-        return Failure{ExitCode::bad_data, format_text("{}: {}", file.string(), what)};
-    };
-    for (const auto* name : {"format_version", "step", "epoch", "samples_done", "num_tokens"}) {
-        const auto found = state.numbers.find(name);
-        if (found == state.numbers.end())
-            return damaged(format_text("has no whole number {}", name));
-        if (found->second < 0)
-            return damaged(format_text("{} = {}: is below 0", name, found->second));
-    }
-    if (state.numbers.at("format_version") != format_version)
-        return damaged(format_text("is of format version {}, and this program reads {}",
-                                   state.numbers.at("format_version"), format_version));
-    Progress progress{state.numbers.at("step"),
-                      {state.numbers.at("epoch"), state.numbers.at("samples_done")},
-                      state.numbers.at("num_tokens")};
-    if (const auto sums = state.texts.find(run_sums_text); sums != state.texts.end())
-        progress.sums = read_sums(json_or_null<nlohmann::json>(sums->second));
-    if (const auto plateau = state.texts.find(plateau_text); plateau != state.texts.end()) {
-        progress.plateau = read_plateau(json_or_null<nlohmann::json>(plateau->second));
-        if (!progress.plateau)
-            return damaged(format_text("text {} is no state of a learning rate", plateau_text));
-    }
-    const auto places = state.texts.find(adapter_places_text);
-    if (places == state.texts.end()) return progress;
-    const auto read = json_or_null<nlohmann::json>(places->second);
-    if (!read.is_array()) return damaged(format_text("text {} is no list", adapter_places_text));
-    for (const auto& place : read) {
-        Progress::OfAdapter& adapter = progress.adapters.emplace_back();
-        for (const auto& [name, number] : {std::pair{"epoch", &adapter.data.epoch},
-                                           std::pair{"samples_done", &adapter.data.samples_done},
-                                           std::pair{"num_tokens", &adapter.num_tokens}}) {
-            const bool is_there = place.is_object() && place.contains(name) &&
-                                  place[name].is_number_integer() &&
-                                  place[name].get<int64_t>() >= 0;
-            if (!is_there)
-                return damaged(format_text("text {} has no {}", adapter_places_text, name));
-            *number = place[name].get<int64_t>();
-        }
-        if (place.contains("sums")) adapter.sums = read_sums(place["sums"]);
-        if (place.contains("plateau")) adapter.plateau = read_plateau(place["plateau"]);
-        if (!place.contains("last_step")) continue;
-        if (!place["last_step"].is_number_integer() || place["last_step"].get<int64_t>() < 1)
-            return damaged(format_text("text {}: last_step is no step", adapter_places_text));
-        adapter.last_step = place["last_step"].get<int64_t>();
-    }
-    return progress;
-}
 
 // Metadata of a checkpoint that one process reads, without its elements.
 struct Outline {
@@ -119,7 +41,7 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Contents con
     if (auto failure = check_file_hashes(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();
-    const auto progress = to_progress(state.value(), file);
+    const auto progress = read_progress(state.value(), file);
     if (!progress) return progress.failure();
     if (progress.value().step != manifest.value().step)
         return Failure{ExitCode::bad_data,
@@ -160,7 +82,7 @@ comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, C
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
     Checkpoint checkpoint{.folder = folder, .state = broadcast_layout(outline.state, group)};
     checkpoint.stored = broadcast_parts(join_ranges(outline.manifest.ranges), group);
-    checkpoint.progress = to_progress(checkpoint.state, folder / state_name).value();
+    checkpoint.progress = read_progress(checkpoint.state, folder / state_name).value();
 
     // Every rank reads its share of the needed ranges once.
     if (verification == Verification::hashes) {
@@ -267,10 +189,9 @@ Contents contents_of(const Checkpoint& checkpoint) {
 }
 
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
-                                                const comm::Group& group,
-                                                std::optional<size_t> adapter) {
+                                                const comm::Group& group, size_t variant) {
     return comm::first_failure(
-        group, read_shards(checkpoint, zero, nullptr, group.flight_recorder().bytes(), adapter));
+        group, read_shards(checkpoint, zero, nullptr, group.flight_recorder().bytes(), variant));
 }
 
 }  // namespace ringshard::checkpoint

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "progress_texts.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 
@@ -14,42 +15,16 @@ namespace ringshard::checkpoint {
 using nlohmann::json;
 
 std::map<std::string, int64_t> numbers_of(const SaveJob& job) {
-    return {{"format_version", format_version},
-            {"attempt", job.claim.attempt},
-            {"step", job.progress.step},
-            {"epoch", job.progress.data.epoch},
-            {"samples_done", job.progress.data.samples_done},
-            {"num_tokens", job.progress.num_tokens}};
+    std::map<std::string, int64_t> numbers = numbers_of(job.progress);
+    numbers["attempt"] = job.claim.attempt;
+    return numbers;
 }
 
 namespace {
 
-json print_sums(const RunSums& sums) {
-    return {{"loss", sums.loss}, {"num_losses", sums.num_losses}, {"operations", sums.operations}};
-}
-
-json print_plateau(const optim::PlateauState& state) {
-    return {{"rate", state.rate},
-            {"best", state.best ? json(*state.best) : json()},
-            {"bad_evaluations", state.bad_evaluations},
-            {"cooldown", state.cooldown}};
-}
-
 std::map<std::string, std::string> texts_of(const SaveJob& job) {
     std::map<std::string, std::string> texts = job.extras.texts;
-    if (job.progress.sums) texts[run_sums_text] = print_sums(*job.progress.sums).dump();
-    if (job.progress.plateau) texts[plateau_text] = print_plateau(*job.progress.plateau).dump();
-    if (job.progress.adapters.empty()) return texts;
-    json places = json::array();
-    for (const Progress::OfAdapter& adapter : job.progress.adapters) {
-        places.push_back({{"epoch", adapter.data.epoch},
-                          {"samples_done", adapter.data.samples_done},
-                          {"num_tokens", adapter.num_tokens}});
-        if (adapter.last_step) places.back()["last_step"] = *adapter.last_step;
-        if (adapter.sums) places.back()["sums"] = print_sums(*adapter.sums);
-        if (adapter.plateau) places.back()["plateau"] = print_plateau(*adapter.plateau);
-    }
-    texts[adapter_places_text] = places.dump();
+    texts.merge(texts_of(job.progress));
     return texts;
 }
 

@@ -231,14 +231,14 @@ shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes) {
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
                                    const optim::Optimizer* optimizer, ByteCounter& bytes,
-                                   std::optional<size_t> adapter) {
+                                   std::optional<size_t> variant) {
     ElementReader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t chunk = 0; chunk < kind.chunks->size(); ++chunk) {
             // Files do not hold the padding of a unit: it stays unchanged.
             const at::Tensor flat = kind.shards->load(chunk, shard::Access::read);
             for (const shard::TensorPiece& piece : kind.pieces(zero, chunk, Kind::Part::whole)) {
-                if (adapter && piece.tensor->variant != *adapter) continue;
+                if (variant && piece.tensor->variant != *variant) continue;
                 const std::string dataset = kind.group + piece.tensor->spec.name;
                 const int64_t there = num_elements(checkpoint.state.datasets.at(dataset));
                 const int64_t count = std::clamp<int64_t>(there - piece.first, 0, piece.size);

@@ -14,8 +14,6 @@
 // Transfers weights and optimizer states between the shards of a rank and the datasets of a file.
 namespace ringshard::checkpoint {
 
-inline constexpr int64_t format_version = 2;
-
 // Returns the tensors of a unit that a checkpoint holds; empty for a frozen unit.
 std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit);
 
@@ -73,10 +71,10 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
 // Loads all shards; the weights alone without an optimizer. If a tensor has fewer rows in the
-// checkpoint than in `zero`, its other rows stay unchanged. `adapter`: load_weights()'s. Adds the
-// bytes to `bytes`.
+// checkpoint than in `zero`, its other rows stay unchanged. `variant`: the one that is loaded
+// alone. Adds the bytes to `bytes`.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
                                    const optim::Optimizer* optimizer, ByteCounter& bytes,
-                                   std::optional<size_t> adapter = std::nullopt);
+                                   std::optional<size_t> variant = std::nullopt);
 
 }  // namespace ringshard::checkpoint

@@ -22,7 +22,7 @@ void check_taken_from_weights(RuleReport& report) {
                         where + "leave others, which are not quantised; leave one of the two out");
 }
 
-void check_joint_adapters(RuleReport& report) {
+void check_several_adapters(RuleReport& report) {
     const Config& config = report.settings().values;
     if (config.adapter.adapters.empty()) {
         if (config.adapter.adapters_at_a_time)
@@ -127,7 +127,7 @@ void check_lora(RuleReport& report) {
                         "must be true, gaussian, pissa, pissa_niter_N (N iterations) or olora");
     else if (init->takes_from_weights())
         check_taken_from_weights(report);
-    check_joint_adapters(report);
+    check_several_adapters(report);
     for (const auto& [name, text] :
          {std::pair("adapters", &adapter.adapters),
           std::pair("adapter_name_or_path", &adapter.adapter_name_or_path)})

@@ -343,7 +343,8 @@ Expected<std::vector<EvaluationData>> evaluation_data(const config::Config& conf
         auto preparation = one_evaluation_set(config, hub, set.dataset);
         if (!preparation) return preparation.failure();
         all.push_back(
-            {set.name.empty() ? "evaluation data" : format_text("evaluation data {}", set.name),
+            {set.name,
+             set.name.empty() ? "evaluation data" : format_text("evaluation data {}", set.name),
              std::move(preparation).value()});
     }
     return all;

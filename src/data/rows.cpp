@@ -196,16 +196,22 @@ void Rows::append_label(const Piece& piece, FlatBatch& batch) const {
     }
 }
 
-FlatBatch join_batches(std::span<const AdapterBatch> adapters) {
+FlatBatch join_batches(std::span<const LearnerBatch> learners) {
     FlatBatch joined;
+    if (learners.size() == 1) {
+        joined = *learners.front().batch;
+        joined.learner_starts = {{0, learners.front().dropout}};
+        return joined;
+    }
+    joined.learner_starts.clear();
     const auto append = [](auto& all, const auto& more) {
         all.insert(all.end(), more.begin(), more.end());
     };
-    for (const AdapterBatch& adapter : adapters) {
+    for (const LearnerBatch& learner : learners) {
         const auto begin = static_cast<int64_t>(joined.tokens.size());
-        joined.adapter_starts.push_back({begin, adapter.dropout});
-        if (adapter.batch == nullptr) continue;
-        const FlatBatch& batch = *adapter.batch;
+        joined.learner_starts.push_back({begin, learner.dropout});
+        if (learner.batch == nullptr) continue;
+        const FlatBatch& batch = *learner.batch;
         append(joined.tokens, batch.tokens);
         append(joined.targets, batch.targets);
         append(joined.weights,
@@ -219,15 +225,19 @@ FlatBatch join_batches(std::span<const AdapterBatch> adapters) {
     return joined;
 }
 
-void scale_losses(FlatBatch& joined, std::span<const double> of_adapters) {
-    for (size_t adapter = 0; adapter < joined.adapter_starts.size(); ++adapter) {
-        const auto begin = static_cast<size_t>(joined.adapter_starts[adapter].begin);
-        const size_t end = adapter + 1 < joined.adapter_starts.size()
-                               ? static_cast<size_t>(joined.adapter_starts[adapter + 1].begin)
+void scale_losses(FlatBatch& joined, std::span<const double> of_learners) {
+    if (of_learners.size() == 1) {
+        joined.loss_scale = of_learners.front();
+        return;
+    }
+    for (size_t learner = 0; learner < joined.learner_starts.size(); ++learner) {
+        const auto begin = static_cast<size_t>(joined.learner_starts[learner].begin);
+        const size_t end = learner + 1 < joined.learner_starts.size()
+                               ? static_cast<size_t>(joined.learner_starts[learner + 1].begin)
                                : joined.weights.size();
         for (size_t token = begin; token < end; ++token)
             joined.weights[token] = static_cast<float>(static_cast<double>(joined.weights[token]) *
-                                                       of_adapters[adapter]);
+                                                       of_learners[learner]);
     }
 }
 
@@ -291,7 +301,7 @@ std::vector<FlatBatch::RowStart> rows_of_documents(const FlatBatch& batch) {
 
 FlatBatch sort_by_length(FlatBatch batch) {
     std::vector<Document> documents = documents_of(batch);
-    if (!batch.adapter_starts.empty() ||
+    if (batch.learner_starts.size() > 1 ||
         std::ranges::is_sorted(documents, std::greater(), &Document::length))
         return batch;
     std::ranges::stable_sort(documents, std::greater(), &Document::length);
@@ -312,6 +322,8 @@ FlatBatch sort_by_length(FlatBatch batch) {
         start += length;
     }
     sorted.counted_padding = batch.counted_padding;
+    sorted.learner_starts = batch.learner_starts;
+    sorted.loss_scale = batch.loss_scale;
     return sorted;
 }
 

@@ -407,7 +407,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
 bool has_adapters(const ModelSpec& spec) {
     return spec.head_adapter || spec.embedding_adapter || !spec.trained_rows.empty() ||
            std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
-               return !block.adapters.empty() || !block.joint.empty();
+               return !block.adapters.empty() || !block.variants.empty();
            });
 }
 
@@ -423,8 +423,9 @@ bool has_dropout(const ModelSpec& spec) {
         return true;
     return std::ranges::any_of(spec.blocks, [&](const BlockSpec& block) {
         return drops(block.adapters) ||
-               std::ranges::any_of(
-                   block.joint, [&](const JointAdapter& adapter) { return drops(adapter.layers); });
+               std::ranges::any_of(block.variants, [&](const AdapterVariant& adapter) {
+                   return drops(adapter.layers);
+               });
     });
 }
 

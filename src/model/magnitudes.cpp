@@ -73,8 +73,9 @@ bool has_magnitudes(const BlockSpec& block) {
             layers, [](const auto& adapter) { return adapter.second.has_magnitude; });
     };
     return has_any(block.adapters) ||
-           std::ranges::any_of(
-               block.joint, [&](const JointAdapter& adapter) { return has_any(adapter.layers); });
+           std::ranges::any_of(block.variants, [&](const AdapterVariant& adapter) {
+               return has_any(adapter.layers);
+           });
 }
 
 namespace {
@@ -92,7 +93,7 @@ Names names_in_block(const ModelSpec& spec, size_t block) {
                 magnitudes_of[name + ".weight"].push_back(magnitudes_name(name, ending));
     };
     add(spec.blocks[block].adapters, "");
-    for (const JointAdapter& adapter : spec.blocks[block].joint)
+    for (const AdapterVariant& adapter : spec.blocks[block].variants)
         add(adapter.layers, "." + adapter.name);
     return magnitudes_of;
 }
@@ -105,7 +106,8 @@ Names names_in_head(const ModelSpec& spec) {
     };
     add(spec.head_adapter, "");
     for (size_t number = 0; number < spec.own_modules.size(); ++number)
-        add(spec.own_modules[number].head_adapter, "." + spec.blocks.front().joint.at(number).name);
+        add(spec.own_modules[number].head_adapter,
+            "." + spec.blocks.front().variants.at(number).name);
     if (magnitudes.empty()) return {};
     const std::string& weight = spec.tied ? spec.names.embedding : spec.names.head;
     return {{weight + ".weight", std::move(magnitudes)}};

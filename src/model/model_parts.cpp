@@ -16,10 +16,10 @@ std::string block_prefix(const ModelSpec& spec, size_t block) {
 
 namespace {
 
-// A parameter of one of several adapters in place of the model's, by joint_name()'s rule.
+// A parameter of one of several adapters in place of the model's, by variant_name()'s rule.
 shard::ParameterGroup own_group(const ModelSpec& spec, size_t number, const std::string& module,
                                 const char* kind, std::vector<int64_t> shape, shard::Stand stand) {
-    const std::string& adapter = spec.blocks.front().joint.at(number).name;
+    const std::string& adapter = spec.blocks.front().variants.at(number).name;
     const bool is_bias = shape.size() == 1;
     return {.tensors = {{is_bias ? format_text("{}.{}.{}", module, kind, adapter)
                                  : format_text("{}.{}.{}", module, adapter, kind),
@@ -59,12 +59,12 @@ void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
         if (own.head && spec.has_head_bias)
             mine.bias = unit.add(own_group(spec, number, spec.names.head, "bias",
                                            {spec.head_rows()}, shard::Stand::output));
-        const JointAdapter& joint = spec.blocks.front().joint.at(number);
+        const AdapterVariant& variant = spec.blocks.front().variants.at(number);
         if (own.head_adapter)
-            mine.adapter = head_adapter(unit, spec, *own.head_adapter, joint.name, number);
+            mine.adapter = head_adapter(unit, spec, *own.head_adapter, variant.name, number);
         if (own.final_norm)
-            mine.norm.emplace(
-                unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm, joint.name, number});
+            mine.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm,
+                                               variant.name, number});
     }
 }
 

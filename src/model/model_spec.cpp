@@ -92,6 +92,10 @@ std::set<std::string> ModelSpec::never_trained() const {
     return tensors;
 }
 
+int64_t ModelSpec::num_learners() const {
+    return std::max<int64_t>(1, std::ssize(blocks.front().variants));
+}
+
 int64_t ModelSpec::num_experts() const {
     for (const BlockSpec& block : blocks)
         if (const ExpertsSpec* const experts = block.experts()) return experts->count;

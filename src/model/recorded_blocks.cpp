@@ -54,7 +54,7 @@ struct RecordedBlocks::Shape {
     }
     bool serves(const TokenBatch& other) const {
         return batch.plans == other.plans && batch.num_counted() == other.num_counted() &&
-               batch.adapter_bounds == other.adapter_bounds && generation == blocks.generation();
+               batch.learner_bounds == other.learner_bounds && generation == blocks.generation();
     }
 
     const RecordedBlocks& blocks;

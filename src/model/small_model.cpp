@@ -214,7 +214,7 @@ double largest_scaling(const ModelSpec& spec) {
     };
     for (const BlockSpec& block : spec.blocks) {
         add(block.adapters);
-        for (const auto& one : block.joint) add(one.layers);
+        for (const auto& one : block.variants) add(one.layers);
     }
     for (const auto& adapter : {spec.head_adapter, spec.embedding_adapter})
         if (adapter) largest = std::max(largest, adapter->scaling);

@@ -210,8 +210,8 @@ void add(Fields& fields, const LayerSpec<Part>& layer, const char* kind_field, c
 }
 
 Fields fields_of(const BlockSpec& block) {
-    const auto& [width, norm, mixers, last, adapters, joint, has_biases_apart, residual_multiplier,
-                 matrices] = block;
+    const auto& [width, norm, mixers, last, adapters, variants, has_biases_apart,
+                 residual_multiplier, matrices] = block;
     Fields fields;
     add(fields, "norm", norm);
     for (const auto& mixer : mixers) add(fields, mixer, "layer_type", "attention");

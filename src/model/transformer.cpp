@@ -75,8 +75,8 @@ void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
         if (const auto adapter = block.adapters.find(layer);
             adapter != block.adapters.end() && adapter->second.dropout > 0)
             refuse("lora_dropout", "set it to 0");
-        for (const JointAdapter& joint : block.joint)
-            if (joint.layers.contains(layer))
+        for (const AdapterVariant& variant : block.variants)
+            if (variant.layers.contains(layer))
                 refuse("adapters", "leave this layer out of lora_target_modules");
     }
 }
@@ -187,7 +187,7 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass, NextUse nex
                             .dropout_keys = pass.has_backward
                                                 ? pass.batch.dropout_keys.value_or(at::Tensor())
                                                 : at::Tensor(),
-                            .rows = {pass.batch.adapter_bounds},
+                            .rows = {pass.batch.learner_bounds},
                             .fp8 = fp8_of(block, pass)},
             .policy = policies_[block],
             .mlp_chunk = chunks_.mlp,

@@ -16,10 +16,10 @@ at::Tensor Transformer::embed(const TokenBatch& batch) const {
     at::Tensor x = ops::embedding(batch.tokens, weights[parts_->table]);
     if (parts_->table_adapter) parts_->table_adapter->add_rows(gemms_, weights, batch.tokens, x);
     if (parts_->table_rows) parts_->table_rows->replace_rows(gemms_, weights, batch.tokens, x);
-    const size_t num_own = batch.adapter_bounds.empty() ? 0 : parts_->own_tables.size();
+    const size_t num_own = batch.learner_bounds.empty() ? 0 : parts_->own_tables.size();
     for (size_t adapter = 0; adapter < num_own; ++adapter) {
-        const int64_t begin = batch.adapter_bounds.at(adapter);
-        const int64_t length = batch.adapter_bounds.at(adapter + 1) - begin;
+        const int64_t begin = batch.learner_bounds.at(adapter);
+        const int64_t length = batch.learner_bounds.at(adapter + 1) - begin;
         if (!spec_.own_modules[adapter].embedding || length == 0) continue;
         x.narrow(0, begin, length)
             .copy_(ops::embedding(batch.tokens.narrow(0, begin, length),
@@ -51,10 +51,10 @@ void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& grad
                                              batch.tokens, gradient, spec_.padding_token);
         trained_of_table_->release(shard::Zero::NextUse::none);
     }
-    if (batch.adapter_bounds.empty()) return;
+    if (batch.learner_bounds.empty()) return;
     for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
-        const int64_t begin = batch.adapter_bounds.at(adapter);
-        const int64_t length = batch.adapter_bounds.at(adapter + 1) - begin;
+        const int64_t begin = batch.learner_bounds.at(adapter);
+        const int64_t length = batch.learner_bounds.at(adapter + 1) - begin;
         if (!spec_.own_modules[adapter].embedding || length == 0) continue;
         ops::embedding_backward(gradient.narrow(0, begin, length),
                                 batch.tokens.narrow(0, begin, length),
@@ -63,7 +63,7 @@ void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& grad
 }
 
 const HeadParameters& Transformer::head_of(const TokenBatch& batch) const {
-    const std::vector<int64_t>& bounds = batch.adapter_bounds;
+    const std::vector<int64_t>& bounds = batch.learner_bounds;
     for (size_t adapter = 0; adapter < parts_->own_heads.size() && !bounds.empty(); ++adapter)
         if (bounds.at(adapter) == 0 && bounds.at(adapter + 1) == bounds.back())
             return parts_->own_heads[adapter];

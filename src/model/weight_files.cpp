@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/adapter_variants.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/model/export_weights.hpp"
-#include "ringshard/model/joint_adapters.hpp"
 #include "safetensors_header.hpp"
 #include "stored_type.hpp"
 
@@ -37,18 +37,16 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors())
             if (tensor.is_made_by_run)
-                adapters.insert(form.joint ? own_name(tensor.spec.name, form.joint->name)
-                                           : tensor.spec.name);
+                adapters.insert(own_name(tensor.spec.name, form.variant.name));
     const auto written_name = [&](const std::string& name) {
-        if (form.joint) return name_in_adapter(own_name(name, form.joint->name), adapters);
-        if (is_adapter) return name_in_adapter(name, adapters);
+        if (is_adapter) return name_in_adapter(own_name(name, form.variant.name), adapters);
         return form.wrapped == nullptr ? name : form.wrapped->stored_name(name);
     };
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             const std::string& name = tensor.spec.name;
             if (tensor.begins_before) continue;
-            if (form.joint && tensor.variant != form.joint->number) continue;
+            if (is_adapter && tensor.variant != form.variant.number) continue;
             if (is_adapter ? unit.is_trained() : !tensor.is_made_by_run)
                 entries.push_back({{written_name(name), form.type_of(unit),
                                     form.initial != nullptr && tensor.is_made_by_run

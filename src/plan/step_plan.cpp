@@ -76,13 +76,14 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
             numbers(partition.tokens_per_rank())};
 }
 
-// Gives each of `count` adapters from the first on as many tokens, of those that train together.
-void deal_to_adapters(model::TokenBatch& batch, int64_t first, int64_t count,
-                      int64_t num_adapters) {
-    batch.weights = at::empty(batch.targets.sizes(), batch.targets.options().dtype(at::kFloat));
-    for (int64_t adapter = 0; adapter <= num_adapters; ++adapter) {
-        const int64_t before = std::clamp<int64_t>(adapter - first, 0, count);
-        batch.adapter_bounds.push_back(batch.tokens.size(0) * before / count);
+// Gives each of `count` learners from the first on as many tokens.
+void deal_to_learners(model::TokenBatch& batch, int64_t first, int64_t count,
+                      int64_t num_learners) {
+    if (num_learners > 1)
+        batch.weights = at::empty(batch.targets.sizes(), batch.targets.options().dtype(at::kFloat));
+    for (int64_t learner = 0; learner <= num_learners; ++learner) {
+        const int64_t before = std::clamp<int64_t>(learner - first, 0, count);
+        batch.learner_bounds.push_back(batch.tokens.size(0) * before / count);
         batch.target_bounds.push_back(batch.targets.size(0) * before / count);
     }
 }
@@ -152,34 +153,31 @@ private:
         bool wanted, const std::unique_ptr<offload::OffloadStore>& offload_store) {
         return wanted ? offload_store.get() : nullptr;
     }
-    int64_t num_adapters() const { return static_cast<int64_t>(stack_.zero.num_variants()); }
-    int64_t adapters_at_a_time() const { return config_.adapter.at_a_time(num_adapters()); }
+    int64_t num_learners() const { return static_cast<int64_t>(stack_.zero.num_variants()); }
+    int64_t adapters_at_a_time() const { return config_.adapter.at_a_time(num_learners()); }
     // The micro-batches that follow one another, so that every adapter has rows in one of them.
     int64_t turns() const {
-        return (num_adapters() + adapters_at_a_time() - 1) / adapters_at_a_time();
+        return (num_learners() + adapters_at_a_time() - 1) / adapters_at_a_time();
     }
     int64_t num_micro_batches() const {
         return turns() * config_.training.gradient_accumulation_steps;
     }
     void take_step() {
-        const int64_t num_adapters = this->num_adapters();
+        const int64_t num_learners = this->num_learners();
         const int64_t at_a_time = adapters_at_a_time();
         const std::vector<attention::Mask> masks = question_.spec.masks();
         peak_.begins("clearing gradients");
         train::run_micro_batches(
-            stack_.zero, stack_.transformer, num_micro_batches(),
-            [&](int64_t i) {
+            stack_.zero, stack_.transformer, num_micro_batches(), [&](int64_t i) {
                 const int64_t first = i % turns() * at_a_time;
-                const int64_t count = std::min(at_a_time, num_adapters - first);
+                const int64_t count = std::min(at_a_time, num_learners - first);
                 model::TokenBatch batch =
                     make_batch(count * config_.training.per_device_train_batch_size,
                                question_.row_length, mesh_, masks);
                 if (stack_.transformer.has_dropout()) batch.dropout_keys = batch.tokens;
-                if (!question_.spec.blocks.front().joint.empty())
-                    deal_to_adapters(batch, first, count, num_adapters);
-                return batch;
-            },
-            1.0);
+                deal_to_learners(batch, first, count, num_learners);
+                return train::MicroBatch{std::move(batch)};
+            });
         peak_.begins("summing gradients");
         stack_.zero.finish_gradients();
         peak_.begins("updating the weights");
@@ -258,7 +256,7 @@ StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
 
 // Rows of a micro-batch, with those of all adapters that train together.
 int64_t rows_of_all(const model::ModelSpec& spec, int64_t rows) {
-    return rows * std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
+    return rows * spec.num_learners();
 }
 
 StepPlan plan_exactly(const Question& question, int64_t rows, int64_t micro_batches) {

@@ -220,8 +220,8 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     const config::TrainingSettings& training = question.config.training;
     const model::ModelSpec& spec = question.spec;
     const bool is_bf16 = training.computes_in_bf16();
-    const int64_t num_adapters = std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
-    const auto rows = static_cast<double>(num_adapters * training.per_device_train_batch_size *
+    const int64_t num_learners = spec.num_learners();
+    const auto rows = static_cast<double>(num_learners * training.per_device_train_batch_size *
                                           training.gradient_accumulation_steps);
     const auto length = static_cast<double>(question.row_length);
     const auto split = static_cast<double>(question.shape.sequence());

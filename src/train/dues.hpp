@@ -7,15 +7,14 @@
 
 namespace ringshard::train {
 
-// The events after a step: those of the run, and the adapters that log and evaluate, of those that
-// train together.
+// The events after a step: those of the run, and the learners that log and evaluate.
 struct Dues {
     Due run;
     std::vector<size_t> logged{};
     std::vector<size_t> evaluated{};
 };
 
-// Adapters have the events of runs of their own, and the run logs and saves with each of them.
+// Learners have the events of runs of their own, and the run logs and saves with each of them.
 Dues dues_after(const config::Config& config, const EventSchedule& events, const Trainer& trainer,
                 const StepNumbers& numbers);
 

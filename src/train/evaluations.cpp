@@ -5,37 +5,46 @@
 #include <bit>
 #include <cmath>
 
-#include "ringshard/config/evaluation_sets.hpp"
 #include "summary.hpp"
 
 namespace ringshard::train {
 
 Evaluations::Evaluations(const RunParts& parts)
     : parts_(parts),
-      of_model_(parts.config.evaluation),
-      of_adapters_(parts.trainer.num_adapters(), of_model_) {
-    const auto sets = config::evaluation_sets(parts.config.data.eval_dataset_name);
-    for (const config::EvaluationSet& set : sets.value()) names_.push_back(set.name);
+      standings_(parts.trainer.learners().size(), Standing(parts.config.evaluation)),
+      of_no_evaluation_(parts.config.evaluation) {}
+
+void Evaluations::share_ends() {
+    std::vector<int64_t> ends;
+    for (const Standing& standing : standings_)
+        ends.push_back(parts_.world.is_root() && standing.early_stopping.asks_to_stop() ? 1 : 0);
+    ends = parts_.world.maximum(std::move(ends));
+    const Trainer& trainer = parts_.trainer;
+    for (size_t learner = 0; learner < ends.size(); ++learner)
+        if (ends[learner] == 1 && trainer.learners()[learner].num_steps() > trainer.steps_done())
+            parts_.trainer.end_early(learner);
 }
 
-void Evaluations::share_end() {
-    const bool stops = parts_.world.is_root() && of_model_.early_stopping.asks_to_stop();
-    stops_early_ = parts_.world.maximum(stops ? 1 : 0) == 1;
+const Evaluations::Standing& Evaluations::of_run() const {
+    return parts_.trainer.learners().front().name().empty() ? standings_.front()
+                                                            : of_no_evaluation_;
 }
 
 std::vector<BestModel> Evaluations::all_best() const {
-    if (of_adapters_.empty()) return {of_model_.best};
     std::vector<BestModel> all;
-    for (const Standing& standing : of_adapters_) all.push_back(standing.best);
+    for (const Standing& standing : standings_) all.push_back(standing.best);
     return all;
 }
 
-void Evaluations::say_stop(const std::string& what, int64_t num_steps, const Standing& standing,
-                           Log& log) const {
+void Evaluations::say_stop(size_t number, Log& log) const {
+    const Learner& learner = parts_.trainer.learners()[number];
+    const Standing& standing = standings_[number];
     log.say(
         format_text("{}early stopping after step {} of {}: early_stopping_patience is {}, and {} "
-                    "was not better than before for as many evaluations",
-                    what, parts_.trainer.progress().step, num_steps,
+                    "was not better "
+                    "than before for as many evaluations",
+                    learner.name().empty() ? "" : format_text("{}: ", learner.title()),
+                    parts_.trainer.steps_done(), learner.planned_steps(),
                     *standing.early_stopping.patience(), standing.best.metric()));
 }
 
@@ -51,95 +60,105 @@ EvaluationNumbers Evaluations::evaluate(const Evaluator& evaluator) const {
     return numbers;
 }
 
-void Evaluations::share_metric(size_t curve, double value) const {
-    if (!parts_.trainer.follows_evaluations(curve) || parts_.trainer.progress().step == 0) return;
+void Evaluations::share_metric(size_t learner, double value) const {
+    const Trainer& trainer = parts_.trainer;
+    if (!trainer.learners()[learner].follows_evaluations() || trainer.steps_done() == 0) return;
     auto bytes = std::bit_cast<std::array<char, sizeof(double)>>(value);
     const std::string sent = parts_.world.broadcast(std::string(bytes.begin(), bytes.end()));
     std::ranges::copy_n(sent.begin(), std::ssize(bytes), bytes.begin());
-    parts_.trainer.take_metric(curve, std::bit_cast<double>(bytes));
+    parts_.trainer.take_metric(learner, std::bit_cast<double>(bytes));
 }
 
-std::vector<TextSample> Evaluations::generate(std::optional<size_t> adapter) const {
+std::vector<TextSample> Evaluations::generate(size_t learner) const {
     if (parts_.generator == nullptr) return {};
     parts_.world.flight_recorder().set_activity("generating texts");
     parts_.optimizer.begin_evaluation(parts_.zero);
-    return parts_.generator->generate(adapter);
+    return parts_.generator->generate(learner);
 }
 
-comm::Agreed<bool> Evaluations::run_adapters(const std::vector<size_t>& adapters, Log& log,
-                                             AdapterLogs& logs) {
-    if (adapters.empty()) return false;
-    EvaluationNumbers means;
-    const auto count = static_cast<double>(adapters.size());
-    std::vector<int64_t> found(1 + adapters.size());  // a better one; then those that stop
-    for (size_t i = 0; i < adapters.size(); ++i) {
-        const size_t adapter = adapters[i];
-        const EvaluationNumbers mine = evaluate(parts_.evaluators[adapter]);
-        const MetricsLine line = logs.line_of(adapter, mine);
-        if (parts_.world.is_root()) {
-            if (take(adapter, line)) found.front() = 1;
-            found[1 + i] = of_adapters_[adapter].early_stopping.asks_to_stop() ? 1 : 0;
-        }
-        share_metric(adapter, number_in(line, of_adapters_[adapter].best.metric()));
-        if (const auto failure = logs.write(adapter, line, generate(adapter))) return *failure;
-        means.loss += mine.loss / count;
-        means.entropy += mine.entropy / count;
-        means.accuracy += mine.accuracy / count;
-        means.rows += mine.rows;
-        means.batches += mine.batches;
-        means.seconds += mine.seconds;
+std::vector<const Evaluator*> Evaluations::sets_of(size_t learner) const {
+    std::vector<const Evaluator*> sets;
+    for (const Evaluator& evaluator : parts_.evaluators)
+        if (evaluator.learner() == learner) sets.push_back(&evaluator);
+    return sets;
+}
+
+comm::Agreed<std::vector<EvaluationNumbers>> Evaluations::run_sets(size_t learner,
+                                                                   LearnerLogs& logs,
+                                                                   int64_t& found_better) {
+    std::vector<EvaluationNumbers> all;
+    const std::vector<const Evaluator*> sets = sets_of(learner);
+    double metric = std::nan("");  // of the set that has it
+    for (const Evaluator* const set : sets) {
+        const EvaluationNumbers& numbers = all.emplace_back(evaluate(*set));
+        const MetricsLine line = logs.line_of(learner, numbers);
+        if (parts_.world.is_root() && take(learner, line)) ++found_better;
+        if (const double value = number_in(line, standings_[learner].best.metric());
+            !std::isnan(value))
+            metric = value;
+        const bool is_last = set == sets.back();
+        if (const auto failure =
+                logs.write(learner, line, evaluation_text(parts_.trainer.steps_done(), numbers),
+                           is_last ? generate(learner) : std::vector<TextSample>()))
+            return *failure;
     }
-    last_ = {means};
-    const checkpoint::Progress& progress = parts_.trainer.progress();
-    if (const auto failure = log.write(evaluation_line(progress.step, parts_.trainer.epochs_done(),
-                                                       progress.num_tokens, means),
-                                       evaluation_text(progress.step, means)))
-        return *failure;
+    share_metric(learner, metric);
+    return all;
+}
+
+namespace {
+
+EvaluationNumbers mean_of(const std::vector<EvaluationNumbers>& all) {
+    EvaluationNumbers means{.names = all.front().names};
+    const auto count = static_cast<double>(all.size());
+    for (const EvaluationNumbers& one : all) {
+        means.loss += one.loss / count;
+        means.entropy += one.entropy / count;
+        means.accuracy += one.accuracy / count;
+        means.rows += one.rows;
+        means.batches += one.batches;
+        means.seconds += one.seconds;
+    }
+    return means;
+}
+
+}  // namespace
+
+comm::Agreed<bool> Evaluations::run(const std::vector<size_t>& learners, Log& log,
+                                    LearnerLogs& logs) {
+    if (learners.empty()) return false;
+    last_.clear();
+    std::vector<int64_t> found(1 + learners.size());  // better ones; then those that stop
+    for (size_t i = 0; i < learners.size(); ++i) {
+        const auto numbers = run_sets(learners[i], logs, found.front());
+        if (!numbers) return numbers.failure();
+        last_.insert(last_.end(), numbers.value().begin(), numbers.value().end());
+        const Standing& standing = standings_[learners[i]];
+        found[1 + i] = parts_.world.is_root() && standing.early_stopping.asks_to_stop() ? 1 : 0;
+    }
+    if (logs.has_own(learners.front())) {
+        last_ = {mean_of(last_)};
+        const int64_t step = parts_.trainer.steps_done();
+        if (const auto failure =
+                log.write(evaluation_line(step, parts_.trainer.epochs_done(),
+                                          parts_.trainer.progress().num_tokens(), last_.front()),
+                          evaluation_text(step, last_.front())))
+            return *failure;
+    }
     found = parts_.world.maximum(std::move(found));
-    for (size_t i = 0; i < adapters.size(); ++i) {
-        const int64_t num_steps = parts_.trainer.num_steps_of(adapters[i]);
-        if (found[1 + i] == 0 || num_steps == progress.step) continue;
-        say_stop(format_text("adapter {}: ", parts_.trainer.name_of(adapters[i])), num_steps,
-                 of_adapters_[adapters[i]], log);
-        parts_.trainer.end_early(adapters[i]);
-        stops_early_ = parts_.trainer.num_steps() == progress.step;
+    for (size_t i = 0; i < learners.size(); ++i) {
+        const Learner& learner = parts_.trainer.learners()[learners[i]];
+        if (found[1 + i] == 0 || learner.num_steps() == parts_.trainer.steps_done()) continue;
+        say_stop(learners[i], log);
+        parts_.trainer.end_early(learners[i]);
     }
-    return found.front() == 1;
+    return found.front() > 0;
 }
 
 std::vector<EvaluationNumbers> Evaluations::predict() const {
     std::vector<EvaluationNumbers> all;
-    for (size_t set = 0; set < parts_.evaluators.size(); ++set) {
-        EvaluationNumbers& numbers = all.emplace_back(evaluate(parts_.evaluators[set]));
-        if (set < names_.size()) numbers.set = names_[set];
-    }
+    for (const Evaluator& evaluator : parts_.evaluators) all.push_back(evaluate(evaluator));
     return all;
-}
-
-comm::Agreed<bool> Evaluations::run(Log& log) {
-    const checkpoint::Progress& progress = parts_.trainer.progress();
-    std::vector<int64_t> found{0, 0};
-    last_.clear();
-    double metric = std::nan("");  // of the set that has it
-    for (size_t set = 0; set < parts_.evaluators.size(); ++set) {
-        EvaluationNumbers& numbers = last_.emplace_back(evaluate(parts_.evaluators[set]));
-        if (set < names_.size()) numbers.set = names_[set];
-        const MetricsLine line = evaluation_line(progress.step, parts_.trainer.epochs_done(),
-                                                 progress.num_tokens, numbers);
-        if (parts_.world.is_root() && take(line)) found[0] = 1;
-        if (const double value = number_in(line, of_model_.best.metric()); !std::isnan(value))
-            metric = value;
-        const bool is_last = set + 1 == parts_.evaluators.size();
-        if (const auto failure = log.write(line, evaluation_text(progress.step, numbers),
-                                           is_last ? generate() : std::vector<TextSample>()))
-            return *failure;
-    }
-    share_metric(0, metric);
-    if (parts_.world.is_root()) found[1] = of_model_.early_stopping.asks_to_stop() ? 1 : 0;
-    found = parts_.world.maximum(std::move(found));
-    stops_early_ = found[1] == 1;
-    if (stops_early_) say_stop("", parts_.trainer.num_steps(), of_model_, log);
-    return found[0] == 1;
 }
 
 }  // namespace ringshard::train

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ringshard/base/narrow.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/ops/device_copies.hpp"
 #include "row_work.hpp"
@@ -25,14 +26,12 @@ int64_t Evaluator::num_rounds() const {
     return (rows_.size() + per_round - 1) / per_round;
 }
 
-// All tokens of a batch are of one adapter.
+// All tokens of a batch are of one learner.
 data::FlatBatch Evaluator::batch_of_round(int64_t round) const {
     data::FlatBatch batch = data::flatten(rows_, rows_of_round(round));
-    if (!adapter_) return batch;
-    std::vector<data::AdapterBatch> of_adapters(model_.spec().blocks.front().joint.size(),
-                                                {nullptr, 0});
-    of_adapters.at(*adapter_).batch = &batch;
-    return data::join_batches(of_adapters);
+    std::vector<data::LearnerBatch> of_learners(narrow<size_t>(model_.spec().num_learners()));
+    of_learners.at(subject_.learner).batch = &batch;
+    return data::join_batches(of_learners);
 }
 
 // Operations of every round, on the rank that does most. Collective over the world.
@@ -92,7 +91,8 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
                             .names = model_.objective().stat_names(),
                             .rows = rows_.size(),
                             .batches = (rows_.size() + batch_size_ - 1) / batch_size_,
-                            .seconds = timer.seconds()};
+                            .seconds = timer.seconds(),
+                            .set = subject_.set};
     const double* const of_objective = &total[numbers] + ops::stats_per_token;
     for (size_t i = 0; i < further.size(); ++i) {
         const auto& [name, by] = further[i];

@@ -125,10 +125,10 @@ Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) cons
     return pass;
 }
 
-// All tokens of a pass are of one adapter.
-std::vector<int64_t> Generator::bounds_of(size_t adapter, int64_t num_tokens) const {
-    std::vector<int64_t> bounds(model_.spec().blocks.front().joint.size() + 1, 0);
-    std::fill(bounds.begin() + static_cast<int64_t>(adapter) + 1, bounds.end(), num_tokens);
+// All tokens of a pass are of one learner.
+std::vector<int64_t> Generator::bounds_of(size_t learner, int64_t num_tokens) const {
+    std::vector<int64_t> bounds(narrow<size_t>(model_.spec().num_learners()) + 1, 0);
+    std::fill(bounds.begin() + static_cast<int64_t>(learner) + 1, bounds.end(), num_tokens);
     return bounds;
 }
 
@@ -141,7 +141,7 @@ void Generator::prepare(model::LayerCache& cache, const Pass& pass) {
     }
 }
 
-std::vector<Generator::Tokens> Generator::generate_mine(std::optional<size_t> adapter) const {
+std::vector<Generator::Tokens> Generator::generate_mine(size_t learner) const {
     std::vector<Tokens> generated(mine_.size());
     std::vector<model::LayerCache> caches =
         model_.make_caches(std::ssize(mine_) * capacity_, std::ssize(mine_));
@@ -151,7 +151,7 @@ std::vector<Generator::Tokens> Generator::generate_mine(std::optional<size_t> ad
     // Modules are gathered from all ranks: a rank whose texts are at their ends goes on with them.
     do {
         Pass pass = pass_after(generated);
-        if (adapter) pass.batch.adapter_bounds = bounds_of(*adapter, pass.batch.tokens.size(0));
+        pass.batch.learner_bounds = bounds_of(learner, pass.batch.tokens.size(0));
         for (model::LayerCache& cache : caches) prepare(cache, pass);
         const at::Tensor next = model_.next_logits(pass.batch, caches).argmax(1).to(at::kCPU);
         for (size_t i = 0; i < generated.size(); ++i)
@@ -161,10 +161,10 @@ std::vector<Generator::Tokens> Generator::generate_mine(std::optional<size_t> ad
     return generated;
 }
 
-std::vector<TextSample> Generator::generate(std::optional<size_t> adapter) const {
+std::vector<TextSample> Generator::generate(size_t learner) const {
     using nlohmann::json;
     std::vector<std::vector<Tokens>> all;  // by rank
-    for (const std::string& of_rank : world_.gather_to_root(json(generate_mine(adapter)).dump()))
+    for (const std::string& of_rank : world_.gather_to_root(json(generate_mine(learner)).dump()))
         all.push_back(parse_json<json>(of_rank).value().get<std::vector<Tokens>>());
     if (!world_.is_root()) return {};
     std::vector<TextSample> samples(prompts_.size());

@@ -15,18 +15,19 @@ std::vector<int64_t> saved_steps(const std::filesystem::path& output_dir,
     return steps;
 }
 
-namespace {
-
-// `what`: the model, or an adapter by its name. `step`: its last one.
-std::optional<comm::AgreedFailure> load(int64_t best, int64_t step, const std::string& what,
-                                        std::optional<size_t> adapter, const RunParts& parts,
-                                        Log& log) {
-    if (best == step) return std::nullopt;
+std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, size_t number,
+                                             const RunParts& parts, Log& log) {
+    const Learner& learner = parts.trainer.learners()[number];
+    int64_t best = -1;
+    if (parts.world.is_root())
+        best = best_model.last_best_of(saved_steps(parts.store.output_dir())).value_or(-1);
+    best = parts.world.maximum(best);
+    if (best == learner.num_steps()) return std::nullopt;
     if (best < 0) {
         log.say(
             format_text("warning: load_best_model_at_end: no checkpoint was made right after an "
                         "evaluation better than all before; the {} is that of the last step",
-                        what));
+                        learner.title()));
         return std::nullopt;
     }
     const auto folder = parts.store.output_dir() / checkpoint::checkpoint_name(best);
@@ -36,35 +37,15 @@ std::optional<comm::AgreedFailure> load(int64_t best, int64_t step, const std::s
         log.say(
             format_text("warning: load_best_model_at_end: the best checkpoint is that of step {}, "
                         "and it cannot be loaded ({}); the {} is that of the last step",
-                        best, checked.failure().message(), what));
+                        best, checked.failure().message(), learner.title()));
         return std::nullopt;
     }
     if (const auto failure =
-            checkpoint::load_weights(checked.value(), parts.zero, parts.world, adapter))
+            checkpoint::load_weights(checked.value(), parts.zero, parts.world, number))
         return failure;
     parts.zero.refresh_compute_weights();
-    log.say(format_text("the best {} is that of step {}", what, best));
+    log.say(format_text("the best {} is that of step {}", learner.title(), best));
     return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, int64_t step,
-                                             const RunParts& parts, Log& log) {
-    std::optional<int64_t> found;
-    if (parts.world.is_root())
-        found = best_model.last_best_of(saved_steps(parts.store.output_dir()));
-    return load(parts.world.maximum(found.value_or(-1)), step, "model", std::nullopt, parts, log);
-}
-
-std::optional<comm::AgreedFailure> load_best_of_adapter(const BestModel& best_model, size_t adapter,
-                                                        const RunParts& parts, Log& log) {
-    const int64_t step = parts.trainer.num_steps_of(adapter);
-    std::optional<int64_t> found;
-    if (parts.world.is_root())
-        found = best_model.last_best_of(saved_steps(parts.store.output_dir(), step));
-    return load(parts.world.maximum(found.value_or(-1)), step,
-                format_text("adapter {}", parts.trainer.name_of(adapter)), adapter, parts, log);
 }
 
 }  // namespace ringshard::train

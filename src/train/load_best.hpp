@@ -11,14 +11,10 @@ namespace ringshard::train {
 std::vector<int64_t> saved_steps(const std::filesystem::path& output_dir,
                                  std::optional<int64_t> coming = std::nullopt);
 
-// Gives the shards the weights of the best checkpoint, with which the run shall end: as in
-// transformers, that of the last one made right after an evaluation better than all before. Without
-// such a checkpoint it logs a warning. Collective over the world.
-std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, int64_t step,
+// Gives a learner the weights of its best checkpoint, with which it shall end: as in transformers,
+// that of the last one made right after an evaluation better than all before. Without such a
+// checkpoint it logs a warning. No save may be under way. Collective over the world.
+std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, size_t learner,
                                              const RunParts& parts, Log& log);
-// The same of one of the adapters that train together, after its last step, which a run of its own
-// would save.
-std::optional<comm::AgreedFailure> load_best_of_adapter(const BestModel& best_model, size_t adapter,
-                                                        const RunParts& parts, Log& log);
 
 }  // namespace ringshard::train

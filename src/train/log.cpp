@@ -67,10 +67,11 @@ void Log::add(const StepNumbers& numbers) {
     for (const std::string& name : numbers.attention)
         if (attention_.insert(name).second)
             progress_.say(format_text("attention: {}, from step {}", name, numbers.step));
-    const bool is_joint = !numbers.adapters.empty();  // AdapterLogs reports steps of adapters
-    if (numbers.is_skipped() && !is_joint)
-        if (const std::string warning = skips_.warning_of(numbers); !warning.empty())
-            progress_.say(warning);
+    skips_.resize(numbers.learners.size());
+    for (size_t learner = 0; learner < skips_.size(); ++learner)
+        if (const StepNumbers& mine = numbers.learners[learner]; mine.is_skipped())
+            if (const std::string warning = skips_[learner].warning_of(mine); !warning.empty())
+                progress_.say(warning);
 }
 
 std::optional<comm::AgreedFailure> Log::write_steps(const MemoryByKind& memory) {

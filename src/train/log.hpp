@@ -70,7 +70,7 @@ private:
     Hooks hooks_;
     Progress progress_;
     StepWindow window_;
-    SkipWarnings skips_;
+    std::vector<SkipWarnings> skips_;  // by learner
     std::set<std::string> attention_;  // operators that were reported
     Usage usage_;
     double operations_ = 0;  // of the run so far

@@ -49,20 +49,26 @@ std::optional<model::StoredDistributions> stored_distributions(const data::FlatB
                                       view(batch.scores->log_probs, at::kFloat)};
 }
 
-// Makes the dropout key of every token from `of_step`, its row and its place in the row. Rows of
-// adapters that train together use the bits of their adapter (adapter_starts) for `of_step`.
-std::vector<int64_t> dropout_keys(const data::FlatBatch& batch, uint64_t of_step) {
+bool has_dropout(const data::FlatBatch& batch) {
+    return std::ranges::any_of(batch.learner_starts,
+                               [](const auto& start) { return start.dropout.has_value(); });
+}
+
+// Makes the dropout key of every token from the bits of its learner's step, its row and its place
+// in the row.
+std::vector<int64_t> dropout_keys(const data::FlatBatch& batch) {
     std::vector<int64_t> keys(batch.tokens.size());
-    size_t adapter = 0;
+    size_t learner = 0;
+    uint64_t of_step = 0;
     for (size_t i = 0; i < batch.row_starts.size(); ++i) {
         const auto& [row, begin, place] = batch.row_starts[i];
         const auto end = i + 1 < batch.row_starts.size()
                              ? static_cast<size_t>(batch.row_starts[i + 1].begin)
                              : keys.size();
         for (;
-             adapter < batch.adapter_starts.size() && batch.adapter_starts[adapter].begin <= begin;
-             ++adapter)
-            of_step = batch.adapter_starts[adapter].dropout;
+             learner < batch.learner_starts.size() && batch.learner_starts[learner].begin <= begin;
+             ++learner)
+            of_step = batch.learner_starts[learner].dropout.value_or(0);
         const uint64_t of_row = mix_bits(of_step, static_cast<uint64_t>(row));
         for (auto token = static_cast<size_t>(begin); token < end; ++token)
             keys[token] = static_cast<int64_t>(
@@ -79,14 +85,13 @@ int64_t count_from(const attention::Layout& layout, int64_t first) {
     return count;
 }
 
-// The first of this rank's tokens of each adapter, and the end of the last one's: `num_tokens` are
+// The first of this rank's tokens of each learner, and the end of the last one's: `num_tokens` are
 // in the whole list without fillers.
-std::vector<int64_t> adapter_bounds(const data::FlatBatch& batch, const attention::Layout& mine,
+std::vector<int64_t> learner_bounds(const data::FlatBatch& batch, const attention::Layout& mine,
                                     int64_t num_tokens) {
     std::vector<int64_t> bounds;
-    if (batch.adapter_starts.empty()) return bounds;
     const int64_t all = count_from(mine, 0);
-    for (const auto& [begin, dropout] : batch.adapter_starts)
+    for (const auto& [begin, dropout] : batch.learner_starts)
         bounds.push_back(all - count_from(mine, begin));
     bounds.push_back(all - count_from(mine, num_tokens));
     return bounds;
@@ -153,6 +158,7 @@ model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
                               const ReferenceLogProbs& reference, double mean_chosen_targets) {
     model::TokenPairs pairs = pairs_of(batch, reference, mesh);
     pairs.mean_chosen_targets = mean_chosen_targets;
+    for (data::FlatBatch::LearnerStart& start : batch.learner_starts) start.dropout.reset();
     model::TokenBatch mine = shard_batch(std::move(batch), mesh, masks);
     mine.pairs = std::move(pairs);
     return mine;
@@ -170,8 +176,7 @@ data::FlatBatch order_for_attention(data::FlatBatch batch, const mesh::Mesh& mes
 }
 
 model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
-                              std::span<const attention::Mask> masks,
-                              std::optional<uint64_t> dropout_of_step) {
+                              std::span<const attention::Mask> masks) {
     const attention::SequencePartition partition = partition_of(batch, mesh.shape());
     const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
     const auto filled = static_cast<size_t>(partition.filled_length());
@@ -188,7 +193,7 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
     const auto part = [&]<class Number>(const std::vector<Number>& whole) {
         return attention::pick(std::span(whole), mine);
     };
-    std::vector<int64_t> bounds = adapter_bounds(batch, mine, num_tokens);
+    std::vector<int64_t> bounds = learner_bounds(batch, mine, num_tokens);
     const Targets targets =
         targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>(),
                    batch.scores != nullptr ? part(batch.places) : std::vector<int64_t>());
@@ -202,8 +207,7 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
             there(targets.tokens),
             is_weighted ? std::optional(there(targets.weights)) : std::nullopt,
             std::move(plans),
-            dropout_of_step ? std::optional(there(part(dropout_keys(batch, *dropout_of_step))))
-                            : std::nullopt,
+            has_dropout(batch) ? std::optional(there(part(dropout_keys(batch)))) : std::nullopt,
             there(part(attention::document_lengths(partition.filled_length(),
                                                    partition.document_starts()))),
             count_from(mine, num_tokens),

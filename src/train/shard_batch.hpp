@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "ringshard/attention/plan.hpp"
@@ -13,11 +12,10 @@
 namespace ringshard::train {
 
 // Returns this rank's part of a micro-batch, on its device. Pads the batch with a document without
-// targets, so that it divides. With a number of the step, the tokens have keys of dropout: a
-// function of it, of the row in the dataset and of the place in the row.
+// targets, so that it divides. The dropout key of a token is a function of the bits of its
+// learner's step, of the row in the dataset and of the place in the row.
 model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
-                              std::span<const attention::Mask> masks,
-                              std::optional<uint64_t> dropout_of_step = {});
+                              std::span<const attention::Mask> masks);
 
 // The same for rows that are pairs, without dropout, which their reference has not either.
 // mean_chosen_targets: as model::TokenPairs has it.

@@ -7,9 +7,9 @@ namespace {
 // Visits all numbers, in the order in which sum_over() sends them.
 template <class Visit>
 void for_each_number(StepSums& sums, Visit visit) {
-    for (StepSums::Curve& curve : sums.curves) {
-        for (double& number : curve.token_numbers) visit(number);
-        visit(curve.gradient_squares);
+    for (StepSums::Learner& learner : sums.learners) {
+        for (double& number : learner.token_numbers) visit(number);
+        visit(learner.gradient_squares);
     }
     visit(sums.aux_loss);
     ControlFlags& flags = sums.flags;

@@ -36,31 +36,37 @@ StepNumbers StepWork::numbers() const {
     StepNumbers numbers{.filler_tokens = static_cast<int64_t>(filler_tokens),
                         .attention_work_worst = attention.worst,
                         .attention_work_mean = attention.mean};
-    for (const CurveWork& curve : curves) {
-        numbers.step_tokens += static_cast<int64_t>(curve.counted_tokens);
-        numbers.operations += curve.operations;
+    for (const LearnerWork& learner : learners) {
+        numbers.step_tokens += static_cast<int64_t>(learner.counted_tokens);
+        numbers.operations += learner.operations;
     }
     return numbers;
 }
 
+std::vector<double> StepWork::loss_scales() const {
+    std::vector<double> scales;
+    for (const LearnerWork& learner : learners) scales.push_back(1.0 / learner.weight);
+    return scales;
+}
+
 StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
-                    const model::Transformer& model, const std::vector<MicroBatches>& of_curves,
+                    const model::Transformer& model, const std::vector<MicroBatches>& of_learners,
                     const MicroBatches& joined) {
-    enum { targets, weight, chosen, counted, operations, of_curve };
+    enum { targets, weight, chosen, counted, operations, of_learner };
     enum { filler, worst_of_ring, mean_of_ring, of_step };
-    const size_t step = of_curves.size() * of_curve;
+    const size_t step = of_learners.size() * of_learner;
     std::vector<double> sums(step + of_step);
     if (mesh.sequence_rank() == 0) {
-        for (size_t curve = 0; curve < of_curves.size(); ++curve) {
-            double* const sum = &sums[curve * of_curve];
-            for (const data::FlatBatch& batch : of_curves[curve]) {
+        for (size_t learner = 0; learner < of_learners.size(); ++learner) {
+            double* const sum = &sums[learner * of_learner];
+            for (const data::FlatBatch& batch : of_learners[learner]) {
                 sum[targets] += static_cast<double>(batch.num_targets());
                 sum[weight] += batch.loss_weight();
                 if (batch.content.is_pair)
                     sum[chosen] += static_cast<double>(batch.num_chosen_targets());
                 sum[counted] += static_cast<double>(batch.num_counted());
             }
-            sum[operations] += operations_of(model, of_curves[curve]);
+            sum[operations] += operations_of(model, of_learners[learner]);
         }
         for (const data::FlatBatch& batch : joined) {
             const auto partition = partition_of(batch, mesh.shape());
@@ -73,12 +79,12 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
         }
     }
     sums = world.sum(sums);
-    StepWork work{.curves = {},
+    StepWork work{.learners = {},
                   .filler_tokens = sums[step + filler],
                   .attention = {sums[step + worst_of_ring], sums[step + mean_of_ring]}};
-    for (size_t curve = 0; curve < of_curves.size(); ++curve) {
-        const double* const sum = &sums[curve * of_curve];
-        work.curves.push_back(
+    for (size_t learner = 0; learner < of_learners.size(); ++learner) {
+        const double* const sum = &sums[learner * of_learner];
+        work.learners.push_back(
             {.targets = std::max(1.0, sum[targets]),
              .weight = sum[weight] > 0 ? sum[weight] : 1.0,
              .mean_chosen_targets = std::max(1.0, sum[chosen] / std::max(1.0, sum[weight])),

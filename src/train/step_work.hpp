@@ -11,8 +11,8 @@
 
 namespace ringshard::train {
 
-// The work of a curve in a step, over the world.
-struct CurveWork {
+// The work of a learner in a step, over the world.
+struct LearnerWork {
     double targets;              // at least one: it is a divisor, as the next one
     double weight;               // of all targets
     double mean_chosen_targets;  // of a pair; at least one
@@ -23,17 +23,19 @@ struct CurveWork {
 
 // The work of a step, over the world. It is known before the pass.
 struct StepWork {
-    std::vector<CurveWork> curves;
+    std::vector<LearnerWork> learners;
     double filler_tokens;
     attention::RingWork attention;  // of all rings and micro-batches
 
     StepNumbers numbers() const;
+    // By which the losses of each learner are multiplied.
+    std::vector<double> loss_scales() const;
 };
 
-// Counts the micro-batches of each curve, and the batches that join them. One rank of every
+// Counts the micro-batches of each learner, and the batches that join them. One rank of every
 // sequence group counts. Collective over the world.
 StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
-                    const model::Transformer& model, const std::vector<MicroBatches>& of_curves,
+                    const model::Transformer& model, const std::vector<MicroBatches>& of_learners,
                     const MicroBatches& joined);
 
 // Operations of a step if each micro-batch takes as long as on the rank that does most for it: one

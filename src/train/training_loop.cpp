@@ -4,12 +4,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "adapter_logs.hpp"
 #include "checkpoint_manager.hpp"
 #include "component.hpp"
 #include "dues.hpp"
+#include "end_learner.hpp"
 #include "evaluations.hpp"
 #include "event_schedule.hpp"
+#include "learner_logs.hpp"
 #include "load_best.hpp"
 #include "log.hpp"
 #include "requests.hpp"
@@ -21,8 +22,6 @@
 #include "ringshard/device/device.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
-#include "write_adapter.hpp"
-#include "write_model.hpp"
 
 namespace ringshard::train {
 
@@ -42,7 +41,7 @@ public:
                     parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, parts_.tracked_run,
                parts_.trainer.progress(), parts_.trainer.num_steps()),
-          adapter_logs_(parts_.trainer, parts_.world, parts_.store),
+          learner_logs_(parts_.trainer, parts_.world, parts_.store, log_),
           checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                         parts_.optimizer, parts_.free_host_memory},
                        log_, requests_),
@@ -51,9 +50,7 @@ public:
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
     bool is_complete();
-    bool has_steps_left() const {
-        return !evaluations_.stops_early() && step() < parts_.trainer.num_steps();
-    }
+    bool has_steps_left() const { return step() < parts_.trainer.num_steps(); }
     MaybeFailure confirm_complete();
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
@@ -63,25 +60,22 @@ public:
 
 private:
     MemoryByKind memory() const;
-    bool is_joint() const { return parts_.trainer.num_adapters() > 0; }
-    std::vector<size_t> all_adapters() const;
-    bool is_last_step_of_an_adapter() const {
-        return std::ranges::any_of(all_adapters(), [this](size_t adapter) {
-            return parts_.trainer.num_steps_of(adapter) == step();
+    std::vector<size_t> all_learners() const;
+    bool is_last_step_of_a_learner() const {
+        return std::ranges::any_of(parts_.trainer.learners(), [this](const Learner& learner) {
+            return learner.num_steps() == step();
         });
     }
-    int64_t step() const { return parts_.trainer.progress().step; }
+    int64_t step() const { return parts_.trainer.steps_done(); }
     LogHistory::View history() const;
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
     MaybeFailure write_lines(const Dues& due);
-    comm::Agreed<bool> evaluate(const Dues& due);
     MaybeFailure stop_or_save(const ControlFlags& flags, const Due& due, bool found_best);
     MaybeFailure start_save(checkpoint::Contents contents);
     MaybeFailure save_for_good();
-    MaybeFailure write_result(const std::filesystem::path& folder);
     MaybeFailure write_state() const;
-    MaybeFailure end_adapters(const StepNumbers& numbers);
-    MaybeFailure end_adapter(size_t adapter);
+    MaybeFailure end_learners(const StepNumbers& numbers);
+    MaybeFailure end_learner(size_t learner);
     std::string result() const;
 
     RunParts parts_;
@@ -89,7 +83,7 @@ private:
     Evaluations evaluations_;
     Requests requests_;
     Log log_;
-    AdapterLogs adapter_logs_;
+    LearnerLogs learner_logs_;
     CheckpointManager checkpoints_;
     std::vector<std::unique_ptr<Component>> components_;
     RunTotals totals_;
@@ -97,13 +91,15 @@ private:
 
 MaybeFailure Run::begin() {
     const std::filesystem::path& from = parts_.resumed_from;
-    if (const auto failure =
-            log_.begin(parts_.peak_operations, from.empty() ? from : from / state_file(),
-                       [this](const MetricsLine& line) {
-                           if (!is_joint()) evaluations_.take(line);
-                       }))
+    const auto show = [this](size_t learner, const MetricsLine& line) {
+        evaluations_.take(learner, line);
+    };
+    if (const auto failure = log_.begin(
+            parts_.peak_operations, from.empty() ? from : from / state_file(),
+            [&](const MetricsLine& line) { learner_logs_.show_line_of_run(line, show); }))
         return failure;
-    evaluations_.share_end();
+    if (const auto failure = learner_logs_.begin(from, show)) return failure;
+    evaluations_.share_ends();
     if (parts_.config.evaluation.early_stopping_patience &&
         !parts_.config.evaluation.load_best_model_at_end && step() == 0)
         log_.say(
@@ -113,21 +109,15 @@ MaybeFailure Run::begin() {
         if (const auto failure = component->begin(parts_.resumed_texts)) return failure;
     totals_.first_step = step();
     totals_.before = log_.sums_before();
-    if (const auto failure = adapter_logs_.begin(
-            from,
-            [this](size_t adapter, const MetricsLine& line) { evaluations_.take(adapter, line); }))
-        return failure;
-    for (const size_t adapter : adapter_logs_.cut_off_at(step()))
-        if (const auto failure = end_adapter(adapter)) return failure;
+    for (const size_t learner : learner_logs_.cut_off_at(step()))
+        if (const auto failure = end_learner(learner)) return failure;
     if (!parts_.config.evaluation.eval_on_start || step() > 0) return std::nullopt;
-    const auto found_best = is_joint()
-                                ? evaluations_.run_adapters(all_adapters(), log_, adapter_logs_)
-                                : evaluations_.run(log_);
+    const auto found_best = evaluations_.run(all_learners(), log_, learner_logs_);
     return found_best ? std::nullopt : MaybeFailure(found_best.failure());
 }
 
-std::vector<size_t> Run::all_adapters() const {
-    std::vector<size_t> all(parts_.trainer.num_adapters());
+std::vector<size_t> Run::all_learners() const {
+    std::vector<size_t> all(parts_.trainer.learners().size());
     std::iota(all.begin(), all.end(), size_t{0});
     return all;
 }
@@ -184,28 +174,23 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
     log_.add(numbers);
     log_.look_after_hooks();
-    adapter_logs_.add(numbers);
+    learner_logs_.add(numbers);
     totals_.add(numbers);
     if (const auto failure = checkpoints_.report_finished(numbers.flags.finished_save, step()))
         return failure;
     const Dues due = dues_after(parts_.config, events_, parts_.trainer, numbers);
     if (const auto failure = write_lines(due)) return failure;
-    const auto found_best = evaluate(due);
+    const auto found_best = evaluations_.run(due.evaluated, log_, learner_logs_);
     if (!found_best) return found_best.failure();
-    if (const auto failure = end_adapters(numbers)) return failure;
-    return stop_or_save(numbers.flags, due.run, found_best.value());
+    if (const auto failure = stop_or_save(numbers.flags, due.run, found_best.value()))
+        return failure;
+    return end_learners(numbers);
 }
 
 MaybeFailure Run::write_lines(const Dues& due) {
     if (!due.run.log) return std::nullopt;
     if (const auto failure = log_.write_steps(memory())) return failure;
-    return adapter_logs_.write_steps(due.logged, log_.usage());
-}
-
-// Returns true if the model, or an adapter, is better than before.
-comm::Agreed<bool> Run::evaluate(const Dues& due) {
-    if (is_joint()) return evaluations_.run_adapters(due.evaluated, log_, adapter_logs_);
-    return due.run.evaluate ? evaluations_.run(log_) : comm::Agreed<bool>(false);
+    return learner_logs_.write_steps(due.logged);
 }
 
 // Saves if a save is due or asked for, and ends the run if something asks it to stop.
@@ -226,9 +211,8 @@ MaybeFailure Run::stop_or_save(const ControlFlags& flags, const Due& due, bool f
                                                   checkpoint::checkpoint_name(step()))});
     }
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
-    const bool stops_early = evaluations_.stops_early();
-    const bool is_end =
-        (!has_steps_left() || is_last_step_of_an_adapter()) && events_.saves_last_step();
+    const bool stops_early = parts_.trainer.num_steps() < parts_.trainer.planned_steps();
+    const bool is_end = is_last_step_of_a_learner() && events_.saves_last_step();
     if (due.save || (saves_best && found_best) || asked.wants_save || stops || is_end)
         return start_save(parts_.config.checkpoint.save_only_model && !stops_early
                               ? checkpoint::Contents::weights
@@ -253,7 +237,7 @@ MemoryByKind Run::memory() const {
 LogHistory::View Run::history() const {
     LogHistory::View history = log_.history().view();
     history.epoch = parts_.trainer.epochs_done();
-    history.num_tokens = parts_.trainer.progress().num_tokens;
+    history.num_tokens = parts_.trainer.progress().num_tokens();
     history.total_flos = log_.operations();
     return history;
 }
@@ -261,9 +245,9 @@ LogHistory::View Run::history() const {
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
-    return [&config = parts_.config, events = events_, of_model = evaluations_.of_model(),
+    return [&config = parts_.config, events = events_, of_run = evaluations_.of_run(),
             all_best = evaluations_.all_best(), history = history(),
-            of_adapters = adapter_logs_.histories(), num_steps = parts_.trainer.num_steps(),
+            of_learners = learner_logs_.histories(), num_steps = parts_.trainer.planned_steps(),
             step = step(), coming, folder = parts_.store.output_dir()] {
         checkpoint::SaveNotes notes;
         std::vector<int64_t> steps;
@@ -271,20 +255,20 @@ std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> c
         if (keeps_best(config))
             for (const BestModel& best : all_best)
                 if (const auto kept = best.last_best_of(steps)) notes.kept_steps.insert(*kept);
-        const auto best_checkpoint = of_model.best.last_best_of(steps);
+        const auto best_checkpoint = of_run.best.last_best_of(steps);
         const auto write = coming ? write_checkpoint_state : write_trainer_state;
         notes.files[state_file()] = [=, &config](const std::filesystem::path& file) {
             return write(file,
-                         {config, events, num_steps, step, of_model.best, of_model.early_stopping,
+                         {config, events, num_steps, step, of_run.best, of_run.early_stopping,
                           best_checkpoint, folder},
                          history);
         };
-        for (const auto& [name, of_adapter] : of_adapters)
+        for (const auto& [name, of_learner] : of_learners)
             notes.files[state_file(name)] = [=, &config](const std::filesystem::path& file) {
                 return write(file,
-                             {config, events, num_steps, step, of_model.best,
-                              of_model.early_stopping, std::nullopt, folder},
-                             of_adapter);
+                             {config, events, num_steps, step, of_run.best, of_run.early_stopping,
+                              std::nullopt, folder},
+                             of_learner);
             };
         return notes;
     };
@@ -326,29 +310,29 @@ MaybeFailure Run::save_for_good() {
     return std::nullopt;
 }
 
-// Ends the adapters whose last step this was.
-MaybeFailure Run::end_adapters(const StepNumbers& numbers) {
-    for (size_t adapter = 0; adapter < numbers.adapters.size(); ++adapter) {
-        if (numbers.adapters[adapter].step != parts_.trainer.num_steps_of(adapter)) continue;
-        if (const auto failure = end_adapter(adapter)) return failure;
+// Ends the learners whose last step this was.
+MaybeFailure Run::end_learners(const StepNumbers& numbers) {
+    for (size_t learner = 0; learner < numbers.learners.size(); ++learner) {
+        if (numbers.learners[learner].step == 0 ||
+            parts_.trainer.learners()[learner].num_steps() != step())
+            continue;
+        if (const auto failure = end_learner(learner)) return failure;
     }
     return std::nullopt;
 }
 
-MaybeFailure Run::end_adapter(size_t adapter) {
-    if (parts_.config.evaluation.load_best_model_at_end)
-        if (const auto failure = checkpoints_.wait(step())) return failure;
-    return write_adapter(adapter, {parts_, evaluations_.of_adapter(adapter), adapter_logs_, log_});
+MaybeFailure Run::end_learner(size_t learner) {
+    if (!has_steps_left()) log_.take_maxima(memory());
+    if (const auto failure = checkpoints_.wait(step())) return failure;
+    return train::end_learner(learner, {parts_, evaluations_, learner_logs_, log_});
 }
 
 std::string Run::result() const {
     std::vector<std::string> folders;
-    for (size_t adapter = 0; adapter < parts_.trainer.num_adapters(); ++adapter)
-        folders.push_back(adapter_logs_.folder(adapter).string());
-    if (!folders.empty())
-        return format_text("{}  (for PEFT's from_pretrained)", join(folders, ", "));
-    return format_text("{}  (for transformers' from_pretrained)",
-                       parts_.store.output_dir().string());
+    for (const size_t learner : all_learners())
+        folders.push_back(learner_logs_.folder(learner).string());
+    return format_text("{}  (for {} from_pretrained)", join(folders, ", "),
+                       learner_logs_.has_own(0) ? "PEFT's" : "transformers'");
 }
 
 // Writes the numbers of the result, which may be another than that of the last step.
@@ -364,35 +348,12 @@ MaybeFailure Run::predict() {
     return std::nullopt;
 }
 
-// Writes the model, and beside it what it computes. A reader of both finds no older verify.json.
-MaybeFailure Run::write_result(const std::filesystem::path& folder) {
-    const auto references = parts_.compute_references();
-    if (!references) return references.failure();
-    const auto file = folder / data::References::file_name;
-    std::error_code ignored;
-    if (parts_.world.is_root()) std::filesystem::remove(file, ignored);
-    if (auto failure = write_model(parts_, folder)) return failure;
-    std::optional<Failure> failure;
-    if (!references.value().empty()) failure = write_file_atomically(file, references.value());
-    return comm::first_failure(parts_.world, failure);
-}
-
 MaybeFailure Run::end() {
     parts_.world.flight_recorder().set_activity("ending the run");
-    log_.take_maxima(memory());
     if (const auto failure = checkpoints_.wait(step())) return failure;
-    if (parts_.config.evaluation.load_best_model_at_end && !is_joint())
-        if (const auto failure = load_best(evaluations_.of_model().best, step(), parts_, log_))
-            return failure;
     if (parts_.config.evaluation.do_predict)
         if (const auto failure = predict()) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
-    if (parts_.trainer.num_adapters() == 0) {
-        parts_.world.flight_recorder().set_activity("writing the model");
-        parts_.faults.reach("export");
-        parts_.optimizer.begin_evaluation(parts_.zero);
-        if (const auto failure = write_result(folder)) return failure;
-    }
     if (checkpoints_.has_failed())
         return comm::found_by_all(
             {ExitCode::io,
@@ -405,7 +366,7 @@ MaybeFailure Run::end() {
     last.emplace_back("total_flos", log_.operations());
     if (const auto failure = log_.write(last, {})) return failure;
     if (const auto failure = log_.end()) return failure;
-    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), evaluations_.of_model().best, folder,
+    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), evaluations_.of_run().best, folder,
                              result()));
     if (parts_.config.checkpoint.push_to_hub)
         log_.say(format_text("to upload the result: {}",

@@ -25,9 +25,9 @@ std::optional<comm::AgreedFailure> check_passed(const RunParts& parts,
 
 }  // namespace
 
-std::optional<comm::AgreedFailure> write_model(
-    const RunParts& parts, const std::filesystem::path& folder,
-    const std::optional<model::ExportForm::WrittenAdapter>& joint) {
+std::optional<comm::AgreedFailure> write_model(const RunParts& parts,
+                                               const std::filesystem::path& folder,
+                                               size_t learner) {
     std::map<std::string, std::string> files = parts.extras.files;
     files.erase(data::References::file_name);  // that of the last checkpoint
     model::ExportForm form = parts.model_form;
@@ -35,11 +35,9 @@ std::optional<comm::AgreedFailure> write_model(
         form = {.type = model::StoredType::fp32,
                 .content = model::ExportContent::adapter,
                 .initial = parts.initial_adapter,
-                .joint = joint};
+                .variant = {learner, parts.trainer.learners()[learner].name()}};
         if (parts.world.is_root())
-            model::turn_into_adapter_files(files, joint
-                                                      ? parts.adapter_configs[joint->number]
-                                                      : parts.extras.texts.at(model::adapter_text));
+            model::turn_into_adapter_files(files, parts.adapter_configs.at(learner));
     }
     if (auto failure = check_passed(parts, form)) return failure;
     return model::export_weights(

@@ -4,10 +4,9 @@
 
 namespace ringshard::train {
 
-// Writes the model of a run, its adapter, or one of several adapters (`joint`), as a folder for
-// from_pretrained of transformers or PEFT. Collective over the world.
-std::optional<comm::AgreedFailure> write_model(
-    const RunParts& parts, const std::filesystem::path& folder,
-    const std::optional<model::ExportForm::WrittenAdapter>& joint = std::nullopt);
+// Writes the model or the adapter of a learner, as a folder for from_pretrained of transformers or
+// PEFT. Collective over the world.
+std::optional<comm::AgreedFailure> write_model(const RunParts& parts,
+                                               const std::filesystem::path& folder, size_t learner);
 
 }  // namespace ringshard::train

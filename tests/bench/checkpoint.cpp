@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
     for (int64_t step = 0; step <= rounds; ++step) {  // the first one warms memory up
         world.barrier();
         const Timer timer;
-        saver.start({step + 1, {}, 0}, state.zero, *state.optimizer,
+        saver.start({step + 1, {}, {{}}}, state.zero, *state.optimizer,
                     checkpoint::Contents::everything, {}, {1}, true);
         const double stall = slowest(world, timer.seconds());
         const checkpoint::SaveOutcome outcome = saver.wait();

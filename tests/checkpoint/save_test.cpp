@@ -80,7 +80,7 @@ SaveOutcome save(const comm::Group& group, const std::filesystem::path& output, 
     BOOST_TEST_REQUIRE(static_cast<bool>(store));
     BOOST_TEST(!store.value().record_start(step - 1));
     Saver saver(store.value(), options, group, faults);
-    saver.start({step, {1, 2}, 3}, state.zero, *state.optimizer, contents,
+    saver.start({step, {}, {{{1, 2}, 3}}}, state.zero, *state.optimizer, contents,
                 {{{"config.json", "{}"}}, {{"settings", "a: 1\n"}}, model}, {}, step % 2 == 0);
     state.fill(step + 1);  // what is copied does not change any more
     if (step % 2 != 0) state.fill(step);
@@ -102,7 +102,7 @@ void expect_loads(const comm::Group& group, const std::filesystem::path& output,
     BOOST_TEST_REQUIRE(found.value().has_value());
     const Checkpoint& checkpoint = *found.value();
     BOOST_TEST(checkpoint.progress.step == step);
-    BOOST_TEST(checkpoint.progress.data.samples_done == 2);
+    BOOST_TEST(checkpoint.progress.learners.at(0).data.samples_done == 2);
     BOOST_TEST(!check_fit(checkpoint, state.zero.units()));
     BOOST_TEST(!check_states(checkpoint, state.zero.units(), optim::UpdateGroups(settings)));
     BOOST_TEST(!reader.load(checkpoint, state.zero, *state.optimizer));

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_batch_is_sorted_by_the_length_of_its_documents) {
         (sorted.row_starts == std::vector<Start>{{1, 0, 2}, {0, 3, 1}, {1, 5, 0}, {0, 7, 0}}));
     BOOST_TEST((sort_by_length(sorted).row_starts == sorted.row_starts));
     FlatBatch of_adapters = batch;
-    of_adapters.adapter_starts = {{0, 0}, {3, 0}};
+    of_adapters.learner_starts = {{0, 0}, {3, 0}};
     BOOST_TEST(sort_by_length(of_adapters).tokens == batch.tokens,
                boost::test_tools::per_element());
 }

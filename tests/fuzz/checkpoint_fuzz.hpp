@@ -23,8 +23,10 @@ inline checkpoint::Manifest make_checkpoint(const FuzzFolder& folder) {
         datasets.push_back({group + "model.embed_tokens.weight", {4, 6}, {}});
         datasets.push_back({group + "model.norm.weight", {6}, ElementType::bf16});
     }
-    const auto made = create_state_file(
-        file, datasets, {{"format_version", 2}, {"step", 1}, {"epoch", 0}}, {{"settings", "{}"}});
+    const auto made =
+        create_state_file(file, datasets, {{"format_version", 3}, {"step", 1}, {"num_tokens", 0}},
+                          {{"settings", "{}"},
+                           {"learners", R"([{"epoch": 0, "samples_done": 2, "num_tokens": 0}])"}});
     Manifest manifest{
         .step = 1, .attempt = 1, .file_sizes = {}, .metadata_hashes = {}, .ranges = {}};
     manifest.file_sizes[state_name] = static_cast<int64_t>(std::filesystem::file_size(file));

@@ -43,7 +43,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
         RINGSHARD_CHECK(!outcome.steps.back().is_lost(), "{}",
                         outcome.steps.back().skipped_because);
     }
-    outcome.eval_loss = train::Evaluator(rows, 3, group, model.mesh, model.transformer)
+    outcome.eval_loss = train::Evaluator({}, rows, 3, group, model.mesh, model.transformer)
                             .evaluate([](double) {})
                             .loss;
     outcome.weights = model.weights();

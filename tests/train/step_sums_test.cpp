@@ -10,7 +10,7 @@ using namespace ringshard;
 BOOST_AUTO_TEST_CASE(every_number_is_summed_under_its_name) {
     const comm::Group& world = test::world();
     const auto ranks = static_cast<double>(world.size());
-    train::StepSums mine{.curves = {{{1, 2, 3}, 4}, {{15, 16, 17}, 18}},
+    train::StepSums mine{.learners = {{{1, 2, 3}, 4}, {{15, 16, 17}, 18}},
                          .aux_loss = 12,
                          .expert_choices = {13, 14},
                          .flags = {.save_file = 5,
@@ -23,12 +23,12 @@ BOOST_AUTO_TEST_CASE(every_number_is_summed_under_its_name) {
                          .ranks = std::vector<train::RankTimes>(static_cast<size_t>(world.size()))};
     mine.ranks[static_cast<size_t>(world.rank())] = {1.0 + world.rank(), 20, 30};
     const train::StepSums sum = train::sum_over(world, mine);
-    for (size_t curve = 0; curve < 2; ++curve) {
-        const double first = curve == 0 ? 1 : 15;
-        BOOST_TEST(sum.curves[curve].loss() == first * ranks);
-        BOOST_TEST(sum.curves[curve].entropy() == (first + 1) * ranks);
-        BOOST_TEST(sum.curves[curve].correct() == (first + 2) * ranks);
-        BOOST_TEST(sum.curves[curve].gradient_squares == (first + 3) * ranks);
+    for (size_t learner = 0; learner < 2; ++learner) {
+        const double first = learner == 0 ? 1 : 15;
+        BOOST_TEST(sum.learners[learner].loss() == first * ranks);
+        BOOST_TEST(sum.learners[learner].entropy() == (first + 1) * ranks);
+        BOOST_TEST(sum.learners[learner].correct() == (first + 2) * ranks);
+        BOOST_TEST(sum.learners[learner].gradient_squares == (first + 3) * ranks);
     }
     BOOST_TEST(sum.aux_loss == 12 * ranks);
     BOOST_TEST(sum.expert_choices == (std::vector<double>{13 * ranks, 14 * ranks}),

@@ -92,6 +92,23 @@ class JointAdapters(JointAdaptersTest):
         last = [evaluations(os.path.join(together, name))[-1]["eval_loss"] for name in ADAPTERS]
         self.assertEqual(len(set(last)), len(ADAPTERS))
 
+    def test_named_evaluation_sets(self):
+        """Each adapter has a line of each set, as alone; the line of the job has the means over all."""
+        sets = json.dumps({"easy": self.data_of("small"), "hard": self.data_of("wide")})
+        together = self.expect_own_curves("--eval_strategy", "steps", "--eval_steps", "2", "--eval_dataset_name", sets,
+                                          "--metric_for_best_model", "eval_hard_loss")
+        losses = []
+        for name in ADAPTERS:
+            ours, alone = ([(key, line[key]) for line in read_metrics(folder) for key in ("eval_easy_loss", "eval_hard_loss") if key in line]
+                           for folder in (os.path.join(together, name), self.path(name)))
+            self.assertEqual([key for key, _ in ours], ["eval_easy_loss", "eval_hard_loss"] * (len(ours) // 2))
+            for (_, mine), (_, own) in zip(ours, alone, strict=True):
+                self.assertAlmostEqual(mine, own, delta=1e-6)
+            losses += [value for _, value in ours[:2]]
+            best = [json.loads(read_file(folder, "trainer_state.json"))["best_metric"] for folder in (os.path.join(together, name), self.path(name))]
+            self.assertAlmostEqual(*best, delta=1e-6)
+        self.assertAlmostEqual(evaluations(together)[0]["eval_loss"], sum(losses) / len(losses), delta=1e-9)
+
     # Returns the trainer_state.json of an adapter in the job, and of its own run.
     def states_of(self, together, name):
         return [json.loads(read_file(folder, "trainer_state.json")) for folder in (os.path.join(together, name), self.path(name))]

@@ -95,9 +95,9 @@ BOOST_AUTO_TEST_CASE(documents_that_are_sorted_by_length_keep_their_results) {
     constexpr std::array<int64_t, 3> numbers{0, 1, 2};  // of 8, 9 and 10 tokens
     const data::FlatBatch batch = data::flatten(run.rows, numbers);
     const data::FlatBatch sorted = data::sort_by_length(batch);
-    constexpr uint64_t of_step = 77;
-    const auto keys = [&](const data::FlatBatch& some) {
-        return *train::shard_batch(some, run.model.mesh, run.model.transformer.masks(), of_step)
+    const auto keys = [&](data::FlatBatch some) {
+        some.learner_starts = {{0, 77}};
+        return *train::shard_batch(some, run.model.mesh, run.model.transformer.masks())
                     .dropout_keys;
     };
     const auto losses = [&](const data::FlatBatch& some) {

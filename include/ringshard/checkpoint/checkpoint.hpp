@@ -30,27 +30,22 @@ struct RunSums {
 // Position of a run, besides its tensors.
 struct Progress {
     int64_t step = 0;
-    data::LoaderState data;
-    int64_t num_tokens = 0;
-    std::optional<RunSums> sums{};                 // checkpoints of earlier versions have none
-    std::optional<optim::PlateauState> plateau{};  // of lr_scheduler_type reduce_lr_on_plateau
-    // The positions of the adapters that train together, in their order; empty for other runs.
-    struct OfAdapter {
+    std::optional<RunSums> sums{};  // checkpoints of earlier versions have none
+    struct OfLearner {
         data::LoaderState data;
         int64_t num_tokens = 0;
         std::optional<int64_t> last_step{};  // if it has ended before the steps of its settings
         std::optional<RunSums> sums{};
-        std::optional<optim::PlateauState> plateau{};
+        std::optional<optim::PlateauState> plateau{};  // of lr_scheduler_type reduce_lr_on_plateau
     };
-    std::vector<OfAdapter> adapters{};
-};
+    std::vector<OfLearner> learners{};  // in the order of the run; empty before its first step
 
-// The text of a state file that holds Progress::adapters.
-inline constexpr const char* adapter_places_text = "adapter_places";
-// That of Progress::plateau.
-inline constexpr const char* plateau_text = "plateau";
-// That of Progress::sums.
-inline constexpr const char* run_sums_text = "run_sums";
+    int64_t num_tokens() const {
+        int64_t all = 0;
+        for (const OfLearner& learner : learners) all += learner.num_tokens;
+        return all;
+    }
+};
 
 // Locations of all elements of the datasets, without the hashes: the part of a manifest that
 // loading needs.
@@ -101,11 +96,9 @@ std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWei
 // Returns a reader of the checkpoint's weights. The arguments must outlive it.
 shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes);
 
-// Loads weights into this rank's shards; rows that the checkpoint does not have stay unchanged.
-// `adapter`: of those that train together, the one whose weights are loaded alone. Collective over
-// the group.
+// Loads the weights of a variant into this rank's shards; rows that the checkpoint does not have
+// stay unchanged. Collective over the group.
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
-                                                const comm::Group& group,
-                                                std::optional<size_t> adapter = std::nullopt);
+                                                const comm::Group& group, size_t variant);
 
 }  // namespace ringshard::checkpoint

@@ -23,6 +23,7 @@ Expected<Preparation> training_data(const config::Config& config, const HubCache
 
 // The rows of one evaluation set, with a title for people: "evaluation data NAME".
 struct EvaluationData {
+    std::string name;  // of the set; empty: the only one
     std::string title;
     Preparation preparation;
 };

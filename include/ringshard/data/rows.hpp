@@ -42,13 +42,13 @@ struct FlatBatch {
     double loss_weight() const;  // of all targets, or 1 for each pair
     // Of pairs in the order of their rows: the targets of the chosen documents.
     int64_t num_chosen_targets() const;
-    // Where several adapters train together: where the rows of each begin in the list, in their
-    // order, and the random bits of dropout of its step.
-    struct AdapterStart {
+    // Where the rows of each learner begin in the list, in their order.
+    struct LearnerStart {
         int64_t begin;
-        uint64_t dropout;
+        std::optional<uint64_t> dropout{};  // random bits of the step; none: nothing is dropped
     };
-    std::vector<AdapterStart> adapter_starts{};
+    std::vector<LearnerStart> learner_starts{{0}};
+    double loss_scale = 1;  // multiplies all losses
     // Counts tokens like TRL, which includes the padding of flattened rows to a multiple.
     int64_t num_counted() const { return static_cast<int64_t>(tokens.size()) + counted_padding; }
     int64_t counted_padding = 0;
@@ -110,17 +110,18 @@ std::vector<FlatBatch::RowStart> rows_of_documents(const FlatBatch& batch);
 
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
 // Returns the batch with its longest documents first, those of one length in their order. A batch
-// of several adapters stays as it is, since their tokens stand beside each other.
+// of several learners stays as it is, since their tokens stand beside each other.
 FlatBatch sort_by_length(FlatBatch batch);
 
-// A batch of one of several adapters that train together.
-struct AdapterBatch {
-    const FlatBatch* batch;  // nullptr: it has none
-    uint64_t dropout;        // random bits of its step
+// A batch of one learner.
+struct LearnerBatch {
+    const FlatBatch* batch = nullptr;  // nullptr: it has none
+    std::optional<uint64_t> dropout{};
 };
-// Puts the documents of all adapters one behind the other. Their losses have weights.
-FlatBatch join_batches(std::span<const AdapterBatch> adapters);
-// Multiplies the weights of the losses of each adapter.
-void scale_losses(FlatBatch& joined, std::span<const double> of_adapters);
+// Puts the documents of all learners one behind the other.
+FlatBatch join_batches(std::span<const LearnerBatch> learners);
+// Multiplies the losses of each learner: by their weights, or all by loss_scale if one learner has
+// them all.
+void scale_losses(FlatBatch& joined, std::span<const double> of_learners);
 
 }  // namespace ringshard::data

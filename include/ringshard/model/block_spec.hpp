@@ -209,7 +209,7 @@ struct AdapterSpec {
 
 // One of several adapters that train together, each of them on rows of its own. The names of its
 // tensors have its name behind lora_A and lora_B.
-struct JointAdapter {
+struct AdapterVariant {
     std::string name;
     std::map<std::string, AdapterSpec> layers{};  // by linear layer; none: this block has none
     std::set<std::string> biases{};  // linear layers whose biases it has in place of the model's
@@ -243,7 +243,7 @@ struct BlockSpec {
     std::optional<LayerSpec<FeedForwardSpec>> last{LayerSpec<FeedForwardSpec>{
         .part = MlpSpec{}, .norms = {.before = "post_attention_layernorm", .behind = {}}}};
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
-    std::vector<JointAdapter> joint{};              // in their place; the same names in all blocks
+    std::vector<AdapterVariant> variants{};         // in their place; the same names in all blocks
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
     bool has_biases_apart = false;
     double residual_multiplier = 1;  // the factor of all layers

@@ -30,12 +30,12 @@ struct ExportForm {
     const WrappedFiles* wrapped = nullptr;
     // Of an adapter that began as a part of the weights: it is written beside the whole weights.
     const InitialAdapter* initial = nullptr;
-    // Of an adapter among those that train together: which one, and its name.
-    struct WrittenAdapter {
-        size_t number;
-        std::string name;
+    // Of an adapter: which one, and its name among several.
+    struct Variant {
+        size_t number = 0;
+        std::string name{};
     };
-    std::optional<WrittenAdapter> joint{};
+    Variant variant{};
     std::vector<Constant> constants{};  // of the model, written beside its weights
 
     StoredType type_of(const shard::FlatUnit& unit) const {

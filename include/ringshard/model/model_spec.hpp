@@ -113,7 +113,7 @@ struct ModelSpec {
     std::optional<AdapterSpec> head_adapter{};       // of the output layer
     std::optional<AdapterSpec> embedding_adapter{};  // of the embedding
     TrainedRowsSpec trained_rows{};
-    std::vector<OwnModules> own_modules{};  // of each of BlockSpec::joint, or empty
+    std::vector<OwnModules> own_modules{};  // of each of BlockSpec::variants, or empty
 
     int64_t head_rows() const { return scores ? scores->count : vocabulary; }
     attention::HeadCounts heads() const;  // of the blocks that attend
@@ -130,6 +130,8 @@ struct ModelSpec {
         return tied && (head_adapter || embedding_adapter ||
                         (!trained_rows.empty() && !trained_rows.head_has_those_of_embedding));
     }
+    // Those that train on rows of their own: each variant of an adapter, or the model.
+    int64_t num_learners() const;
     int64_t num_experts() const;  // of a block that has some; 0: none has
     // Why so many ranks cannot share the experts; empty if they can.
     std::string why_experts_do_not_split(int64_t ranks) const;

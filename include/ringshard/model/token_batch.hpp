@@ -39,9 +39,9 @@ struct TokenBatch {
     std::optional<at::Tensor> dropout_keys{};  // [t] int64, random bits; none: no dropout
     at::Tensor document_lengths{};             // [t] int64: of the token's document
     int64_t num_fillers = 0;  // the last tokens, of no document: they only fill the batch up
-    // Where several adapters train together: the first of this rank's tokens of each of them, in
-    // their order, and the end of the last one's.
-    std::vector<int64_t> adapter_bounds{};
+    // The first of this rank's tokens of each learner, in their order, and the end of the last
+    // one's; empty: they are of none.
+    std::vector<int64_t> learner_bounds{};
     std::vector<int64_t> target_bounds{};  // the same in the list of targets
     // [n] fp32: where a backward pass writes the norm of the gradient of the row of each target at
     // the input of the head; none: nobody asks.

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "ringshard/comm/group.hpp"
@@ -14,20 +14,24 @@
 
 namespace ringshard::train {
 
-// Runs the evaluation set through the model, or through one of the adapters that train together,
-// every row once at any layout.
+// Runs an evaluation set of a learner through the model, every row once at any layout.
 class Evaluator {
 public:
+    struct Subject {
+        size_t learner = 0;
+        std::string set{};  // its name; empty: the only one
+    };
     // batch_size: rows per data rank and batch.
-    Evaluator(data::Rows rows, int64_t batch_size, const comm::Group& world, const mesh::Mesh& mesh,
-              const model::Transformer& model, std::optional<size_t> adapter = std::nullopt)
-        : rows_(std::move(rows)),
+    Evaluator(Subject subject, data::Rows rows, int64_t batch_size, const comm::Group& world,
+              const mesh::Mesh& mesh, const model::Transformer& model)
+        : subject_(std::move(subject)),
+          rows_(std::move(rows)),
           batch_size_(batch_size),
           world_(world),
           mesh_(mesh),
-          model_(model),
-          adapter_(adapter) {}
+          model_(model) {}
 
+    size_t learner() const { return subject_.learner; }
     const data::Rows& rows() const { return rows_; }
     // For rows that are pairs, before the first evaluation.
     void give_reference(ReferenceLogProbs reference) { reference_ = std::move(reference); }
@@ -45,12 +49,12 @@ private:
     // Of all pairs, if the loss depends on it. Collective over the world.
     double mean_chosen_targets() const;
 
+    Subject subject_;
     data::Rows rows_;
     int64_t batch_size_;
     const comm::Group& world_;
     const mesh::Mesh& mesh_;
     const model::Transformer& model_;
-    std::optional<size_t> adapter_;
     ReferenceLogProbs reference_;  // of rows that are pairs
 };
 

@@ -28,9 +28,9 @@ public:
     Generator(std::vector<data::Prompt> prompts, Options options, const comm::Group& world,
               at::Device device, const model::Transformer& model);
 
-    // Returns a sample of each prompt on rank 0, and nothing elsewhere. `adapter`: the one that
-    // generates, of several that train together. Collective over the world.
-    std::vector<TextSample> generate(std::optional<size_t> adapter = std::nullopt) const;
+    // Returns a sample of each prompt by this learner on rank 0, and nothing elsewhere. Collective
+    // over the world.
+    std::vector<TextSample> generate(size_t learner) const;
 
 private:
     using Tokens = std::vector<int32_t>;
@@ -41,10 +41,10 @@ private:
         std::vector<int64_t> begun;  // texts that it takes from their beginning
     };
     Pass pass_after(const std::vector<Tokens>& generated) const;
-    std::vector<int64_t> bounds_of(size_t adapter, int64_t num_tokens) const;
+    std::vector<int64_t> bounds_of(size_t learner, int64_t num_tokens) const;
     static void prepare(model::LayerCache& cache, const Pass& pass);
     bool is_at_end(const Tokens& generated) const;
-    std::vector<Tokens> generate_mine(std::optional<size_t> adapter) const;
+    std::vector<Tokens> generate_mine(size_t learner) const;
 
     std::vector<data::Prompt> prompts_;
     std::vector<size_t> mine_;  // prompts of this rank, one at least

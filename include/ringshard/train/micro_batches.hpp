@@ -9,13 +9,17 @@
 
 namespace ringshard::train {
 
+// This rank's part of a micro-batch, and by what the gradient of every loss is multiplied.
+struct MicroBatch {
+    model::TokenBatch tokens;
+    double loss_scale = 1;
+};
+
 // Runs forward and backward of the `count` micro-batches of a step, from clear gradients on;
-// Zero::finish_gradients() comes next. `batch(i)` makes this rank's part of micro-batch i, and
-// `gradient_scale` multiplies the gradient of every loss. Returns per-token statistics of each
-// micro-batch, for ops::add_up. Collective over the world.
+// Zero::finish_gradients() comes next. `batch(i)` makes micro-batch i. Returns per-token statistics
+// of each micro-batch, for ops::add_up. Collective over the world.
 std::vector<at::Tensor> run_micro_batches(shard::Zero& zero, const model::Transformer& model,
                                           int64_t count,
-                                          const std::function<model::TokenBatch(int64_t)>& batch,
-                                          double gradient_scale);
+                                          const std::function<MicroBatch(int64_t)>& batch);
 
 }  // namespace ringshard::train

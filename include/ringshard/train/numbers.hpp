@@ -78,10 +78,9 @@ struct StepNumbers {
     bool has_targets = true;
     bool asks_to_rewind = false;  // it is no step: the run has to go back and do it again
     std::optional<comm::AgreedFailure> ends_run{};  // it is no step either
-    // The numbers of each of the adapters that train together, in their order; step 0 for one that
-    // has ended. Then loss, entropy, accuracy and rate of the step are means over them, and its
-    // norm is that of all gradients.
-    std::vector<StepNumbers> adapters{};
+    // The numbers of each learner, in their order; step 0 for one that has ended. Loss, entropy,
+    // accuracy and rate of the step are means over them, and its norm is that of all gradients.
+    std::vector<StepNumbers> learners{};
 
     bool is_skipped() const { return !skipped_because.empty(); }
     bool is_lost() const { return asks_to_rewind || ends_run; }

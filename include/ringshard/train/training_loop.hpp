@@ -32,8 +32,7 @@ struct RunParts {
     const config::Config& config;
     const comm::Group& world;
     Trainer& trainer;
-    // None: the run does not evaluate. Of each evaluation set, or of each of the adapters that
-    // train together.
+    // None: the run does not evaluate. Of each evaluation set of each learner.
     std::span<const Evaluator> evaluators;
     const Generator* generator;  // nullptr: no eval_prompts
     const checkpoint::Store& store;
@@ -47,8 +46,7 @@ struct RunParts {
     model::ExportForm model_form;  // of the model that is written at the end
     std::optional<shard::FrozenSource> frozen_source;  // if memory holds them rounded
     const model::InitialAdapter* initial_adapter;      // subtracted from them, or nullptr
-    std::vector<std::string>
-        adapter_configs;  // adapter_config.json of adapters that train together
+    std::vector<std::string> adapter_configs;          // of each learner; none: it has no adapter
     Faults& faults;
     const job::Deadline& deadline;
     comm::CrashReport& crash_report;

@@ -32,7 +32,7 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
                         .has_bias = attention.has_bias,
                         .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
-                        .joint = block.joint,
+                        .variants = block.variants,
                         .matrix = block.matrices};
     if (attention.is_fused) spec.layers = {{attention.qkv, attention.qkv_width()}};
     if (gates == HeadGates::sigmoid)
@@ -90,7 +90,7 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
                   .in = spec.out_width(),
                   .has_bias = spec.has_out_bias,
                   .adapters = block.adapters,
-                  .joint = block.joint,
+                  .variants = block.variants,
                   .matrix = block.matrices}),
       head_norms_(head_norms_of(unit, saved, block, spec)),
       is_fused_by_heads_(spec.is_fused_by_heads),

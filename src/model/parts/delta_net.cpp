@@ -21,7 +21,7 @@ ProjectionSpec in_projection(const BlockSpec& block, const DeltaNetSpec& net) {
                                    {"linear_attn.in_proj_z", sizes.values()}},
                         .in = block.width,
                         .adapters = block.adapters,
-                        .joint = block.joint};
+                        .variants = block.variants};
     if (is_grouped)
         spec.layers = {{"linear_attn.in_proj_qkvz", sizes.convolved() + sizes.values()},
                        {"linear_attn.in_proj_ba", 2 * heads}};
@@ -85,7 +85,7 @@ DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec&
       out_(unit, {.layers = {{"linear_attn.out_proj", block.width}},
                   .in = sizes_.values(),
                   .adapters = block.adapters,
-                  .joint = block.joint}) {}
+                  .variants = block.variants}) {}
 
 at::Tensor DeltaNet::columns(const at::Tensor& rows) const {
     return rows.narrow(1, 0, sizes_.columns());

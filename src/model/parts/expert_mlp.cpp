@@ -53,13 +53,13 @@ std::vector<std::optional<ExpertAdapter>> adapters_of(shard::UnitLayout& unit,
             adapters.back().emplace(unit, expert_adapter_prefix(declared.layers, parameter),
                                     found->second, block.experts()->count, shape, declared);
     };
-    if (block.joint.empty()) add({block.adapters});
-    for (size_t number = 0; number < block.joint.size(); ++number)
-        add({block.joint[number].layers, block.joint[number].name, number});
+    if (block.variants.empty()) add({block.adapters});
+    for (size_t number = 0; number < block.variants.size(); ++number)
+        add({block.variants[number].layers, block.variants[number].name, number});
     return adapters;
 }
 
-bool adapts_experts(const JointAdapter& adapter) {
+bool adapts_experts(const AdapterVariant& adapter) {
     return adapter.layers.contains(experts_gate_up) || adapter.layers.contains(experts_down);
 }
 
@@ -114,22 +114,23 @@ ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const Expe
       down_bias_(bias_of(unit, spec_, spec_.down, width_)),
       gate_up_adapters_(adapters_of(unit, block, experts_gate_up, {spec_.inner_width(), width_})),
       down_adapters_(adapters_of(unit, block, experts_down, {width_, spec_.intermediate})),
-      num_joint_(std::ranges::any_of(block.joint, adapts_experts) ? block.joint.size() : 0) {}
+      num_variants_(std::ranges::any_of(block.variants, adapts_experts) ? block.variants.size()
+                                                                        : 0) {}
 
 std::vector<int64_t> ExpertMlp::tokens_by_adapter(const ProjectionContext& context,
                                                   int64_t tokens) const {
     const std::vector<int64_t>& bounds = context.rows.bounds;
-    if (num_joint_ == 0 || bounds.empty()) return {tokens};
+    if (num_variants_ == 0 || bounds.empty()) return {tokens};
     std::vector<int64_t> counts;
-    for (size_t number = 0; number + 1 < num_joint_; ++number)
+    for (size_t number = 0; number + 1 < num_variants_; ++number)
         counts.push_back(bounds.at(number + 1) - bounds.at(number));
-    counts.push_back(tokens - bounds.at(num_joint_ - 1));  // with the fillers
+    counts.push_back(tokens - bounds.at(num_variants_ - 1));  // with the fillers
     return counts;
 }
 
 const ExpertAdapter* ExpertMlp::adapter_of(const Rows& rows, const Adapters& adapters) const {
-    if (num_joint_ > 0 && rows.context.rows.bounds.empty()) return nullptr;
-    if (num_joint_ == 0 && adapters.size() > 1) return nullptr;  // all of other layers
+    if (num_variants_ > 0 && rows.context.rows.bounds.empty()) return nullptr;
+    if (num_variants_ == 0 && adapters.size() > 1) return nullptr;  // all of other layers
     const std::optional<ExpertAdapter>& adapter = adapters.at(rows.adapter);
     return adapter ? &*adapter : nullptr;
 }

@@ -39,7 +39,7 @@ std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& bloc
     return Projection(unit, {.layers = {{spec.shared_gate, 1}},
                              .in = block.width,
                              .adapters = block.adapters,
-                             .joint = block.joint});
+                             .variants = block.variants});
 }
 
 std::unique_ptr<const Mlp> shared_of(shard::UnitLayout& unit, SavedLayout& slots,
@@ -115,7 +115,7 @@ Experts::Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& b
                      .in = width_,
                      .has_bias = spec_.router_has_bias,
                      .adapters = block.adapters,
-                     .joint = block.joint,
+                     .variants = block.variants,
                      .form = form_of_router(spec_),
                      .is_never_quantised = true}),
       correction_(correction_of(unit, spec_)),

@@ -17,7 +17,7 @@ ProjectionSpec latent_projection(const BlockSpec& block, const std::string& name
             .in = in,
             .has_bias = has_bias,
             .adapters = block.adapters,
-            .joint = block.joint};
+            .variants = block.variants};
 }
 
 int64_t width_of_queries(const LatentSpec& spec) { return spec.heads.query_heads * spec.key_dim; }

@@ -18,7 +18,7 @@ ProjectionSpec projection(const BlockSpec& block, std::string name, int64_t in, 
             .in = in,
             .has_bias = has_bias,
             .adapters = block.adapters,
-            .joint = block.joint};
+            .variants = block.variants};
 }
 
 // A vector of the value heads that decays as matrices do, as transformers has it.

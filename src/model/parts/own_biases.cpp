@@ -6,7 +6,7 @@
 namespace ringshard::model {
 
 OwnBiases::OwnBiases(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t number) {
-    const JointAdapter& adapter = spec.joint.at(number);
+    const AdapterVariant& adapter = spec.variants.at(number);
     int64_t column = 0;
     for (const ProjectionSpec::Layer& layer : spec.layers) {
         if (adapter.biases.contains(layer.name))

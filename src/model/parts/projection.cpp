@@ -44,24 +44,22 @@ shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers
 Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
     : shape_{width_of(spec.layers), spec.in},
       is_turned_(spec.matrix == MatrixForm::turned),
-      weight_(unit.add(weights_of(spec))),
-      is_joint_(!spec.joint.empty()) {
+      weight_(unit.add(weights_of(spec))) {
     RINGSHARD_CHECK(!is_turned_ || spec.layers.size() == 1, "turned matrices do not join");
     if (spec.has_bias) add_biases(unit, spec);
-    for (size_t number = 0; number < spec.joint.size(); ++number) {
-        const JointAdapter& adapter = spec.joint[number];
-        low_ranks_.push_back(LowRank::of(unit, spec, {adapter.layers, adapter.name, number}));
+    for (size_t number = 0; number < spec.variants.size(); ++number) {
+        const AdapterVariant& adapter = spec.variants[number];
+        variants_.push_back(LowRank::of(unit, spec, {adapter.layers, adapter.name, number}));
         own_biases_.emplace_back(unit, spec, number);
     }
-    if (is_joint_) return;
-    if (auto low_rank = LowRank::of(unit, spec, {spec.adapters})) low_ranks_.push_back(low_rank);
+    low_rank_ = LowRank::of(unit, spec, {spec.adapters});
 }
 
 template <class Work>
 void Projection::for_each_range(const ProjectionContext& context, Work work) const {
     const std::vector<int64_t>& bounds = context.rows.bounds;
-    if (!is_joint_ || bounds.empty()) return;
-    for (size_t number = 0; number < low_ranks_.size(); ++number) {
+    if (bounds.empty()) return;
+    for (size_t number = 0; number < variants_.size(); ++number) {
         const int64_t begin = bounds.at(number);
         const int64_t length = bounds.at(number + 1) - begin;
         if (length == 0) continue;
@@ -71,9 +69,9 @@ void Projection::for_each_range(const ProjectionContext& context, Work work) con
 }
 
 template <class Work>
-void Projection::for_each_joint(const ProjectionContext& context, Work work) const {
+void Projection::for_each_variant(const ProjectionContext& context, Work work) const {
     for_each_range(context, [&](size_t number, const auto& of_one, auto rows) {
-        if (low_ranks_[number]) work(*low_ranks_[number], of_one, rows);
+        if (variants_[number]) work(*variants_[number], of_one, rows);
     });
 }
 
@@ -148,7 +146,7 @@ at::Tensor Projection::add_chunk(const ProjectionContext& context,
                                  const shard::UnitTensors& weights, const at::Tensor& x,
                                  const at::Tensor& rows, const at::Tensor& into) const {
     // The adapters' sum is small beside the rows: it is rounded before it is added.
-    if (!low_ranks_.empty()) return ops::add_into(forward_chunk(context, weights, x), rows, into);
+    if (has_adapters()) return ops::add_into(forward_chunk(context, weights, x), rows, into);
     return weight_product_add(context, x, matrix_of(context, weights), bias_of(weights), rows,
                               into);
 }
@@ -157,10 +155,9 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
                                      const shard::UnitTensors& weights, const at::Tensor& x) const {
     const at::Tensor bias = bias_of(weights);
     const at::Tensor base = matrix_of(context, weights);
-    const LowRank* const adapter = only_adapter();
     const at::Tensor y = weight_product(context, x, base, bias);
-    if (adapter != nullptr) adapter->forward({context, weights, base}, x, bias, y);
-    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+    if (low_rank_) low_rank_->forward({context, weights, base}, x, bias, y);
+    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         low_rank.forward({of_one, weights, base}, rows(x), bias, rows(y));
     });
     for_each_range(context, [&](size_t number, const auto&, auto rows) {
@@ -172,9 +169,12 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
 at::Tensor Projection::base_gradient(const ProjectionContext& context,
                                      const shard::UnitTensors& weights,
                                      const at::Tensor& dy) const {
-    if (!has_magnitudes()) return dy;
+    if (std::ranges::none_of(variants_, [](const std::optional<LowRank>& low_rank) {
+            return low_rank && low_rank->has_magnitudes();
+        }))
+        return dy;
     const at::Tensor scaled = dy.clone();
-    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         if (low_rank.has_magnitudes())
             rows(scaled).copy_(
                 low_rank.base_gradient({of_one, weights, matrix_of(context, weights)}, rows(dy)));
@@ -188,15 +188,15 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
                                       const at::Tensor& x, BiasGradient of_bias) const {
     add_base_gradients(context, gradients, dy, x, of_bias);
     const at::Tensor base = matrix_of(context, weights);
-    if (const LowRank* const adapter = only_adapter()) {
+    if (low_rank_) {
         const LowRank::Operands operands{context, weights, base};
-        const LowRank::Gradient gradient = adapter->begin_backward(operands, dy);
-        at::Tensor dx = adapter->base_input_gradient(operands, gradient);
-        adapter->add_all_gradients(operands, gradients, gradient, x, dx);
+        const LowRank::Gradient gradient = low_rank_->begin_backward(operands, dy);
+        at::Tensor dx = low_rank_->base_input_gradient(operands, gradient);
+        low_rank_->add_all_gradients(operands, gradients, gradient, x, dx);
         return dx;
     }
     at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
-    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
         low_rank.add_all_gradients(operands, gradients, gradient, rows(x), rows(dx));
@@ -208,12 +208,12 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
                                                const shard::UnitTensors& weights,
                                                const at::Tensor& dy) const {
     const at::Tensor base = matrix_of(context, weights);
-    if (const LowRank* const adapter = only_adapter()) {
+    if (low_rank_) {
         const LowRank::Operands operands{context, weights, base};
-        return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
+        return low_rank_->input_gradient(operands, low_rank_->begin_backward(operands, dy));
     }
     at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
-    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),
                                     rows(dx));
@@ -226,11 +226,11 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
                                         const shard::UnitTensors& gradients, const at::Tensor& dy,
                                         const at::Tensor& x, BiasGradient of_bias) const {
     add_base_gradients(context, gradients, dy, x, of_bias);
-    if (const LowRank* const adapter = only_adapter()) {
+    if (low_rank_) {
         const LowRank::Operands operands{context, weights, matrix_of(context, weights)};
-        adapter->add_gradients(operands, gradients, adapter->begin_backward(operands, dy), x);
+        low_rank_->add_gradients(operands, gradients, low_rank_->begin_backward(operands, dy), x);
     }
-    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{
             of_one, weights,
             low_rank.has_magnitudes() ? matrix_of(context, weights) : at::Tensor()};
@@ -255,7 +255,7 @@ void Projection::add_products(const std::string& name, bool is_made_again,
                               std::vector<ProductUse>& products) const {
     const double of_weight = 2 * static_cast<double>(shape_.out) * static_cast<double>(shape_.in);
     products.push_back({name, of_weight, is_made_again, WeightUse{shape_, weight_}, this});
-    if (low_ranks_.empty()) return;
+    if (!has_adapters()) return;
     products.push_back({"adapters",
                         most_of_adapters(&LowRank::operations),
                         is_made_again,

@@ -74,7 +74,7 @@ public:
                        const shard::UnitTensors& gradients, const at::Tensor& dy,
                        const at::Tensor& x, BiasGradient of_bias = BiasGradient::is_missing) const;
     // Returns true if the halves cost no more than the whole, which shares products of adapters.
-    bool splits_backward() const { return low_ranks_.empty(); }
+    bool splits_backward() const { return !has_adapters(); }
 
     // Adds the product with the weight under this name, and those of adapters.
     void add_products(const std::string& name, bool is_made_again,
@@ -108,29 +108,22 @@ private:
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
                             const at::Tensor& dy, const at::Tensor& x, BiasGradient of_bias) const;
 
-    // Returns the adapter of all tokens, or nullptr if no adapter or several adapters train.
-    const LowRank* only_adapter() const {
-        return !is_joint_ && !low_ranks_.empty() ? &*low_ranks_.front() : nullptr;
-    }
-    bool has_magnitudes() const {
-        return std::ranges::any_of(low_ranks_, [](const std::optional<LowRank>& low_rank) {
-            return low_rank && low_rank->has_magnitudes();
-        });
-    }
-    // Returns dy of several adapters as the gradient of x w^T has it.
+    // Returns true if one of these layers may have one.
+    bool has_adapters() const { return low_rank_.has_value() || !variants_.empty(); }
+    // Returns dy of variants as the gradient of x w^T has it.
     at::Tensor base_gradient(const ProjectionContext& context, const shard::UnitTensors& weights,
                              const at::Tensor& dy) const;
-    // Calls `work` for each of the adapters that train together and have tokens here, with its
-    // number, the context and the range of its tokens. Adapters lie row by row beside each other.
+    // Calls `work` for each variant that has tokens here, with its number, the context and the
+    // range of its tokens. Those of a variant lie row by row beside each other.
     template <class Work>
     void for_each_range(const ProjectionContext& context, Work work) const;
-    // The same of those with an adapter of these layers, in place of the number.
+    // The same of those that adapt these layers, in place of the number.
     template <class Work>
-    void for_each_joint(const ProjectionContext& context, Work work) const;
+    void for_each_variant(const ProjectionContext& context, Work work) const;
     // A token goes through one of them.
     double most_of_adapters(double (LowRank::*count)() const) const {
-        double most = 0;
-        for (const std::optional<LowRank>& low_rank : low_ranks_)
+        double most = low_rank_ ? ((*low_rank_).*count)() : 0;
+        for (const std::optional<LowRank>& low_rank : variants_)
             if (low_rank) most = std::max(most, ((*low_rank).*count)());
         return most;
     }
@@ -142,11 +135,10 @@ private:
         shard::ParameterId parameter;
         int64_t out;
     };
-    std::vector<Bias> biases_;  // none, one of all layers, or one of each
-    bool is_joint_ = false;
-    // One or none; or one of each of those that train together, which may have none here.
-    std::vector<std::optional<LowRank>> low_ranks_;
-    std::vector<OwnBiases> own_biases_;  // of each of those that train together
+    std::vector<Bias> biases_;                      // none, one of all layers, or one of each
+    std::optional<LowRank> low_rank_;               // the adapter of all tokens
+    std::vector<std::optional<LowRank>> variants_;  // or those of learners; some do not adapt these
+    std::vector<OwnBiases> own_biases_;             // of each variant
 };
 
 }  // namespace ringshard::model

@@ -30,7 +30,7 @@ struct ProjectionSpec {
     bool has_bias = false;
     bool has_biases_apart = false;                  // each layer's bias is a parameter
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
-    std::vector<JointAdapter> joint{};              // that train together, in place of adapters
+    std::vector<AdapterVariant> variants{};         // that train together, in place of adapters
     shard::Codec form = shard::Codec::compute;      // of the weights
     bool is_never_quantised = false;
     MatrixForm matrix = MatrixForm::of_outputs;  // turned: of one layer

@@ -16,7 +16,7 @@ ProjectionSpec conv_projection(const BlockSpec& block, const ShortConvSpec& conv
             .in = block.width,
             .has_bias = conv.has_bias,
             .adapters = block.adapters,
-            .joint = block.joint};
+            .variants = block.variants};
 }
 
 std::optional<shard::ParameterId> short_conv_bias(shard::UnitLayout& unit,

@@ -63,17 +63,17 @@ comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
 
 // Writes each of the adapters that trained together into a folder of its name. Collective over the
 // world.
-std::optional<comm::AgreedFailure> write_joint(const StoredJointAdapters& joint,
-                                               const shard::Zero& zero, const fs::path& folder,
-                                               const std::map<std::string, std::string>& files,
-                                               const comm::Group& world) {
-    for (size_t number = 0; number < joint.names.size(); ++number) {
+std::optional<comm::AgreedFailure> write_variants(const StoredVariants& variants,
+                                                  const shard::Zero& zero, const fs::path& folder,
+                                                  const std::map<std::string, std::string>& files,
+                                                  const comm::Group& world) {
+    for (size_t number = 0; number < variants.names.size(); ++number) {
         std::map<std::string, std::string> of_adapter = files;
-        if (world.is_root()) model::turn_into_adapter_files(of_adapter, joint.texts[number]);
+        if (world.is_root()) model::turn_into_adapter_files(of_adapter, variants.texts[number]);
         const model::ExportForm form{.type = model::StoredType::fp32,
                                      .content = model::ExportContent::adapter,
-                                     .joint = {{number, joint.names[number]}}};
-        if (auto failure = model::export_weights(zero, folder / joint.names[number],
+                                     .variant = {number, variants.names[number]}};
+        if (auto failure = model::export_weights(zero, folder / variants.names[number],
                                                  std::move(of_adapter), form, world))
             return failure;
     }
@@ -121,16 +121,16 @@ MaybeFailure export_checkpoint(const CommandContext& context, const Args& args) 
     auto weights = open_weights(context, exported);
     if (!weights) return weights.failure();
     if (auto failure = load_exported(exported, weights.value(), mesh, zero, world)) return failure;
-    const bool is_joint = !exported.joint.names.empty();
-    if (auto failure = is_joint
-                           ? write_joint(exported.joint, zero, args.folder, files.value(), world)
-                           : write_exported(context, exported, weights.value(), mesh, zero, args,
-                                            files.value()))
+    const bool has_variants = !exported.variants.names.empty();
+    if (auto failure = has_variants ? write_variants(exported.variants, zero, args.folder,
+                                                     files.value(), world)
+                                    : write_exported(context, exported, weights.value(), mesh, zero,
+                                                     args, files.value()))
         return failure;
     if (!world.is_root()) return std::nullopt;
     std::cout << "wrote " << args.folder.string() << ": " << exported.checkpoint.folder.string();
-    if (is_joint)
-        std::cout << ", its adapters " << join(exported.joint.names, ", ") << '\n';
+    if (has_variants)
+        std::cout << ", its adapters " << join(exported.variants.names, ", ") << '\n';
     else if (exported.writes_adapter())
         std::cout << ", its adapter\n";
     else

@@ -168,7 +168,7 @@ std::optional<Failure> check_scored(const config::Settings& settings, const RunI
     if (const int64_t top_k = settings.values.evaluation.top_k; top_k > spec.vocabulary)
         return refuse(format_text("top_k = {}: the model's vocabulary has only {} tokens", top_k,
                                   spec.vocabulary));
-    if (!inputs.adapters.joint.empty())
+    if (!inputs.adapters.variants.empty())
         return refuse(
             "adapters: rows are scored by one model; leave it out, and name one trained adapter: "
             "adapter_name_or_path");
@@ -237,7 +237,7 @@ MaybeFailure score(const CommandContext& given) {
          .gemms = &gemms.value().gemms,
          .on_phase = [&job](const std::string&) { job.watchdog->made_progress(); }});
     const train::Scorer scorer(
-        inputs.value().data.training,
+        inputs.value().data.training.front(),
         {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k,
          settings.values.training.temperature},
         world, job.mesh, model);

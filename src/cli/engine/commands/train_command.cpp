@@ -40,9 +40,9 @@ comm::Agreed<RunInputs> find_training_inputs(const CommandContext& given, Placed
     if (const auto failure = check_output_dir(given)) return *failure;
     auto inputs = find_inputs(given, job.placement, job.faults);
     if (!inputs) return inputs.failure();
-    for (const data::Rows* rows : inputs.value().data.all_training())
+    for (const data::Rows& rows : inputs.value().data.training)
         if (const auto unused =
-                check_rows_are_dealt(given.settings, rows->size(), job.placement.shape.data()))
+                check_rows_are_dealt(given.settings, rows.size(), job.placement.shape.data()))
             return comm::found_by_all(*unused);
     if (const auto failure = check_output_is_apart(given, inputs.value())) return *failure;
     return inputs;
@@ -68,7 +68,7 @@ MaybeFailure train(const CommandContext& given) {
     if (!choices) return choices.failure();
     const CommandContext context{given.command, choices.value().settings, given.notes,
                                  given.environment, world};
-    const RunCurves curves(context, job, inputs.value());
+    const RunLearners learners(context, job, inputs.value());
     const auto check_memory = [&] {
         return check_plan(context, job.placement, inputs.value().spec, inputs.value().data,
                           choices.value().gemms.gemms,
@@ -79,7 +79,7 @@ MaybeFailure train(const CommandContext& given) {
         say(world, "dry_run: this run can begin");
         return std::nullopt;
     }
-    auto begun = BegunRun::begin(context, job, inputs.value(), curves);
+    auto begun = BegunRun::begin(context, job, inputs.value(), learners);
     if (!begun) return begun.failure();
     if (const int64_t last = begun.value().num_steps;
         is_complete(context, begun.value().origin, last)) {
@@ -92,9 +92,9 @@ MaybeFailure train(const CommandContext& given) {
     if (!certificate) return certificate.failure();
     auto passed = complete_files(context, inputs.value(), begun.value());
     if (!passed) return passed.failure();
-    const auto run = TrainingRun::allocate(
-        {context, job, inputs.value(), choices.value(), curves, begun.value(), certificate.value()},
-        std::move(passed).value(), activation_bytes.value());
+    const auto run = TrainingRun::allocate({context, job, inputs.value(), choices.value(), learners,
+                                            begun.value(), certificate.value()},
+                                           std::move(passed).value(), activation_bytes.value());
     if (!run) return run.failure();
     return run.value()->train_to_the_end(deadline);
 }

@@ -9,7 +9,7 @@
 namespace ringshard::cli {
 
 comm::Agreed<BegunRun> BegunRun::begin(const CommandContext& context, PlacedJob& job,
-                                       const RunInputs& inputs, const RunCurves& curves) {
+                                       const RunInputs& inputs, const RunLearners& learners) {
     const comm::Group& world = context.world;
     job.watchdog->begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
@@ -18,7 +18,7 @@ comm::Agreed<BegunRun> BegunRun::begin(const CommandContext& context, PlacedJob&
     if (!files) return files.failure();
     if (world.is_root()) files.value()["config.json"] = inputs.spec.config_json;
     if (const auto failure = write_export_template(context, files.value())) return *failure;
-    const std::vector<int64_t> num_steps = curves.num_steps();
+    const std::vector<int64_t> num_steps = learners.num_steps();
     LossFingerprint fingerprint = fingerprint_of(
         context.settings, {job.placement.shape, inputs.data, inputs.spec, num_steps, files.value()},
         world);

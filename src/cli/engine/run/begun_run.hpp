@@ -18,7 +18,7 @@ namespace ringshard::cli {
 struct BegunRun {
     // Collective over the world.
     static comm::Agreed<BegunRun> begin(const CommandContext& context, PlacedJob& job,
-                                        const RunInputs& inputs, const RunCurves& curves);
+                                        const RunInputs& inputs, const RunLearners& learners);
 
     // The arguments, and this, must outlive the result.
     RunStart start(const CommandContext& context, const RunInputs& inputs) const {

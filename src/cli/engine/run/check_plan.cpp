@@ -28,8 +28,8 @@ namespace {
 // theirs.
 config::Settings with_rows_of_data(const config::Settings& settings, const mesh::MeshShape& shape,
                                    const RunData& data) {
-    const data::Rows& rows = data.training;
-    if (!data.of_further_adapters.empty()) return settings;
+    if (data.training.size() > 1) return settings;
+    const data::Rows& rows = data.training.front();
     const int64_t batch = settings.values.training.per_device_train_batch_size;
     if (shape.data() > 1 || rows.size() >= batch || rows.size() == 0) return settings;
     return settings.with("per_device_train_batch_size", concat(rows.size()), config::OptionTable());

@@ -9,8 +9,8 @@
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/model/adapter_variants.hpp"
 #include "ringshard/model/export_weights.hpp"
-#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/merge_adapters.hpp"
 #include "run_state.hpp"
 
@@ -96,15 +96,15 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
 // Gives the model the adapters of the checkpoint. Fails if an adapter is to be merged, and the
 // checkpoint has none or several.
 std::optional<Failure> add_adapters_of(ExportedCheckpoint& exported) {
-    StoredJointAdapters& joint = exported.joint;
-    if (!joint.names.empty() && !exported.merges)
-        return model::add_joint_adapters(exported.spec, joint.names, joint.configs);
-    if (!joint.names.empty())
+    StoredVariants& variants = exported.variants;
+    if (!variants.names.empty() && !exported.merges)
+        return model::add_adapter_variants(exported.spec, variants.names, variants.configs);
+    if (!variants.names.empty())
         return Failure{
             ExitCode::settings,
             format_text("merge: {} holds the adapters {}, and each of them makes another model; "
                         "export them without merge, and merge one of them with PEFT",
-                        exported.checkpoint.folder.string(), join(joint.names, ", "))};
+                        exported.checkpoint.folder.string(), join(variants.names, ", "))};
     if (exported.adapter) return model::add_adapters(exported.spec, *exported.adapter);
     if (!exported.merges) return std::nullopt;
     return Failure{ExitCode::settings,
@@ -199,10 +199,10 @@ comm::Agreed<ExportedCheckpoint> ExportedCheckpoint::find(const comm::Group& wor
     if (!spec) return spec.failure();
     auto adapter = adapters_of(chosen.value());
     if (!adapter) return comm::found_by_all(adapter.failure());
-    auto joint = joint_adapters_of(chosen.value());
-    if (!joint) return comm::found_by_all(joint.failure());
+    auto variants = stored_variants_of(chosen.value());
+    if (!variants) return comm::found_by_all(variants.failure());
     ExportedCheckpoint exported{std::move(chosen).value(), std::move(spec).value(),
-                                std::move(adapter).value(), std::move(joint).value(), merges};
+                                std::move(adapter).value(), std::move(variants).value(), merges};
     if (const auto failure = add_adapters_of(exported)) return comm::found_by_all(*failure);
     if (const auto failure = check_merge(exported)) return comm::found_by_all(*failure);
     return exported;
@@ -211,9 +211,10 @@ comm::Agreed<ExportedCheckpoint> ExportedCheckpoint::find(const comm::Group& wor
 std::optional<comm::AgreedFailure> check_export_folder(const ExportedCheckpoint& exported,
                                                        const fs::path& folder,
                                                        const comm::Group& world) {
-    return comm::first_failure(world, world.is_root() ? check_output(exported.checkpoint.folder,
-                                                                     folder, exported.joint.names)
-                                                      : std::nullopt);
+    return comm::first_failure(
+        world, world.is_root()
+                   ? check_output(exported.checkpoint.folder, folder, exported.variants.names)
+                   : std::nullopt);
 }
 
 comm::Agreed<std::map<std::string, std::string>> files_of_export(const ExportedCheckpoint& exported,

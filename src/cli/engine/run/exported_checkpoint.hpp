@@ -25,7 +25,7 @@ struct ExportedCheckpoint {
     checkpoint::Checkpoint checkpoint;
     model::ModelSpec spec;  // with the adapters of the checkpoint
     std::optional<model::LoraConfig> adapter{};
-    StoredJointAdapters joint{};
+    StoredVariants variants{};
     bool merges = false;
 };
 

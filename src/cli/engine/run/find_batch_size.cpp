@@ -69,7 +69,7 @@ public:
     // Returns the rows of an epoch with those that repeat at its end, or without those that
     // dataloader_drop_last drops.
     int64_t rows_of_epoch(int64_t rows) const {
-        const data::SamplerOptions sampler{.num_rows = data_.training.size(),
+        const data::SamplerOptions sampler{.num_rows = data_.training.front().size(),
                                            .batch_size = rows,
                                            .num_ranks = placement_.shape.data(),
                                            .drop_last = settings_.values.data.dataloader_drop_last};

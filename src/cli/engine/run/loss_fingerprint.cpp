@@ -49,7 +49,8 @@ void add_evaluations(LossFingerprint& fingerprint, const config::Settings& setti
         fingerprint["eval_steps"] = shortest(steps);
     if (steps < 1) fingerprint["max_steps"] = concat(config.training.max_steps);
     std::vector<std::string> hashes;
-    for (const data::Rows& rows : data.evaluation) hashes.push_back(rows.content_hash());
+    for (const RunData::EvaluationSet& set : data.evaluation)
+        hashes.push_back(set.rows.content_hash());
     fingerprint["the data of evaluations (hash of tokens and rows)"] = join(hashes, ", ");
 }
 
@@ -118,9 +119,9 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const RunIdenti
     add_evaluations(fingerprint, settings, table, run.data);
     std::vector<std::string> sizes;
     std::vector<std::string> hashes;
-    for (const data::Rows* rows : run.data.all_training()) {
-        sizes.push_back(format_text("{} rows of {} tokens", rows->size(), rows->totals().tokens));
-        hashes.push_back(rows->content_hash());
+    for (const data::Rows& rows : run.data.training) {
+        sizes.push_back(format_text("{} rows of {} tokens", rows.size(), rows.totals().tokens));
+        hashes.push_back(rows.content_hash());
     }
     fingerprint["the data"] = join(sizes, ", ");
     fingerprint["the data (hash of tokens and rows)"] = join(hashes, ", ");

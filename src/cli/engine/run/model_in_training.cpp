@@ -7,7 +7,7 @@
 namespace ringshard::cli {
 
 ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh,
-                                 const RunInputs& inputs, std::vector<train::Curve> curves,
+                                 const RunInputs& inputs, std::vector<train::Learner> learners,
                                  offload::OffloadStores stores, model::Recorder* recorder,
                                  const ops::Gemms& gemms, double device_memory,
                                  watch::Watchdog& watchdog)
@@ -24,16 +24,19 @@ ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh
                      marks.begins(what);
                      watchdog.made_progress();
                  }}),
-      trainer(context.world, mesh, std::move(curves), stack.transformer, stack.zero,
+      trainer(context.world, mesh, std::move(learners), stack.transformer, stack.zero,
               *stack.optimizer, context.settings.values.adapter.adapters_at_a_time) {
-    const std::vector<data::Rows>& rows = inputs.data.evaluation;
-    for (size_t number = 0; number < rows.size(); ++number)
-        evaluators.emplace_back(
-            rows[number], context.settings.values.evaluation.per_device_eval_batch_size,
-            context.world, mesh, stack.transformer,
-            inputs.adapters.joint.empty() ? std::nullopt : std::optional(number));
+    add_evaluators(context, mesh, inputs);
     device::set_memory_report(
         [this] { return train::describe_held(stack.zero, *stack.optimizer); });
+}
+
+void ModelInTraining::add_evaluators(const CommandContext& context, const mesh::Mesh& mesh,
+                                     const RunInputs& inputs) {
+    for (const auto& [subject, rows] : inputs.data.evaluation)
+        evaluators.emplace_back(subject, rows,
+                                context.settings.values.evaluation.per_device_eval_batch_size,
+                                context.world, mesh, stack.transformer);
 }
 
 void ModelInTraining::add_generator(const CommandContext& context, const mesh::Mesh& mesh,

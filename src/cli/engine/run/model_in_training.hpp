@@ -19,9 +19,11 @@ namespace ringshard::cli {
 struct ModelInTraining {
     // Collective over the world. The arguments, but for the offload stores, must outlive it.
     ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh, const RunInputs& inputs,
-                    std::vector<train::Curve> curves, offload::OffloadStores stores,
+                    std::vector<train::Learner> learners, offload::OffloadStores stores,
                     model::Recorder* recorder, const ops::Gemms& gemms, double device_memory,
                     watch::Watchdog& watchdog);
+    void add_evaluators(const CommandContext& context, const mesh::Mesh& mesh,
+                        const RunInputs& inputs);
     // Evaluations go on from these prompts too.
     void add_generator(const CommandContext& context, const mesh::Mesh& mesh,
                        const EvalPrompts& prompts, std::vector<int32_t> end_tokens);

@@ -82,10 +82,10 @@ void Planner::add_passed_bytes(const config::Config& config, const mesh::MeshSha
 
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
                        int64_t row_length) const {
-    const int64_t num_adapters = std::max<int64_t>(1, std::ssize(spec_.blocks.front().joint));
+    const int64_t num_learners = spec_.num_learners();
     Answer answer{.shape = shape,
                   .num_rows = settings.values.training.per_device_train_batch_size *
-                              settings.values.adapter.at_a_time(num_adapters),
+                              settings.values.adapter.at_a_time(num_learners),
                   .row_length = row_length};
     config::Config config = settings.values;
     plan::Question question{config, spec_, shape, row_length,

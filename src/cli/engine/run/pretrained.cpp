@@ -1,8 +1,8 @@
 #include "pretrained.hpp"
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/adapter_variants.hpp"
 #include "ringshard/model/adapters.hpp"
-#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "run_adapters.hpp"
 
@@ -133,7 +133,7 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     if (!made.holds_adapters())
         for (model::BlockSpec& block : of_checkpoint.blocks) {
             block.adapters.clear();
-            block.joint.clear();
+            block.variants.clear();
         }
     else if (!model::has_adapters(spec))
         return comm::found_by_all(holds_an_adapter(made.folder_));
@@ -168,9 +168,10 @@ void Pretrained::take_out(const model::ModelSpec& spec, model::InitialAdapter in
     initial_ = std::move(initial);
 }
 
-std::optional<comm::AgreedFailure> Pretrained::begin_joint_adapters(
-    const model::ModelSpec& spec, const std::vector<JointStart>& starts, const comm::Group& group) {
-    std::vector<model::JointOrigin> origins;
+std::optional<comm::AgreedFailure> Pretrained::begin_adapter_variants(
+    const model::ModelSpec& spec, const std::vector<VariantStart>& starts,
+    const comm::Group& group) {
+    std::vector<model::VariantOrigin> origins;
     for (size_t number = 0; number < starts.size(); ++number) {
         origins.push_back({starts[number].start});
         if (starts[number].folder.empty()) continue;
@@ -184,22 +185,22 @@ std::optional<comm::AgreedFailure> Pretrained::begin_joint_adapters(
 }
 
 model::ModelSpec Pretrained::with_begun_adapters(model::ModelSpec spec) const {
-    for (size_t number = 0; number < adapters_->of_joint.size(); ++number)
-        if (adapters_->of_joint[number].stored)
-            for (model::BlockSpec& block : spec.blocks) block.joint[number].layers.clear();
+    for (size_t number = 0; number < adapters_->of_variants.size(); ++number)
+        if (adapters_->of_variants[number].stored)
+            for (model::BlockSpec& block : spec.blocks) block.variants[number].layers.clear();
     return spec;
 }
 
 bool Pretrained::holds_adapters() const {
     return checkpoint_ && (checkpoint_->state.texts.contains(model::adapter_text) ||
-                           checkpoint_->state.texts.contains(model::joint_adapters_text));
+                           checkpoint_->state.texts.contains(model::adapter_variants_text));
 }
 
 shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
     if (!adapters_) return reader_of_model(spec, bytes);
-    if (!adapters_->of_joint.empty())
-        return model::with_joint_adapters(reader_of_model(spec, bytes), adapters_->spec,
-                                          adapters_->of_joint);
+    if (!adapters_->of_variants.empty())
+        return model::with_adapter_variants(reader_of_model(spec, bytes), adapters_->spec,
+                                            adapters_->of_variants);
     return model::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->start,
                                 adapters_->stored ? &*adapters_->stored : nullptr);
 }

@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/model/adapter_variants.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/model/initial_adapter.hpp"
-#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::cli {
 
 // How one of several adapters that train together begins.
-struct JointStart {
+struct VariantStart {
     model::AdapterStart start;
     std::filesystem::path folder;  // of an adapter to go on from; empty: it begins anew
 };
@@ -54,9 +54,9 @@ public:
                                                       const model::AdapterStart& start,
                                                       const comm::Group& group);
     // The same of adapters that train together.
-    std::optional<comm::AgreedFailure> begin_joint_adapters(const model::ModelSpec& spec,
-                                                            const std::vector<JointStart>& starts,
-                                                            const comm::Group& group);
+    std::optional<comm::AgreedFailure> begin_adapter_variants(
+        const model::ModelSpec& spec, const std::vector<VariantStart>& starts,
+        const comm::Group& group);
     // The adapter is a part of the weights: load() takes it out of them. With `begins` the adapters
     // of the spec begin with its numbers.
     enum class Begins { no, yes };
@@ -90,7 +90,7 @@ private:
         model::ModelSpec spec;
         model::AdapterStart start;
         std::optional<model::StoredModel> stored;
-        std::vector<model::JointOrigin> of_joint{};  // of several that train together
+        std::vector<model::VariantOrigin> of_variants{};  // of several that train together
     };
     std::optional<Adapters> adapters_;
     std::optional<model::InitialAdapter> initial_;

@@ -10,8 +10,8 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/adapter_runs.hpp"
 #include "ringshard/config/optimizer_settings.hpp"
+#include "ringshard/model/adapter_variants.hpp"
 #include "ringshard/model/freeze.hpp"
-#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/quantize.hpp"
 #include "ringshard/model/update_rules.hpp"
 #include "ringshard/optim/update_groups.hpp"
@@ -155,12 +155,21 @@ Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFil
 
 }  // namespace
 
+std::vector<LearnerInJob> learners_of(const config::Settings& settings,
+                                      const AskedAdapters& adapters) {
+    std::vector<LearnerInJob> learners;
+    for (const AdapterInJob& adapter : adapters.variants)
+        learners.push_back({adapter.name, adapter.settings});
+    if (learners.empty()) learners.push_back({"", settings});
+    return learners;
+}
+
 model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
     return {static_cast<uint64_t>(seed), adapters.config.init};
 }
 
-std::vector<JointStart> starts_of(const std::vector<AdapterInJob>& adapters) {
-    std::vector<JointStart> starts;
+std::vector<VariantStart> starts_of(const std::vector<AdapterInJob>& adapters) {
+    std::vector<VariantStart> starts;
     for (const AdapterInJob& adapter : adapters)
         starts.push_back(
             {{static_cast<uint64_t>(adapter.settings.values.run.seed), adapter.config.init},
@@ -180,7 +189,7 @@ AskedAdapters asked_by_settings(const config::Settings& settings) {
     AskedAdapters asked{config_of(settings.values.adapter)};
     for (config::AdapterRun& run : config::adapter_runs(settings, config::OptionTable())) {
         model::LoraConfig config = config_of(run.settings.values.adapter);
-        asked.joint.push_back({run.name, std::move(run.settings), std::move(config)});
+        asked.variants.push_back({run.name, std::move(run.settings), std::move(config)});
     }
     return asked;
 }
@@ -195,7 +204,7 @@ std::vector<const config::Settings*> continued(const config::Settings& settings,
                                                const AskedAdapters& asked) {
     if (goes_on(settings)) return {&settings};
     std::vector<const config::Settings*> all;
-    for (const AdapterInJob& adapter : asked.joint)
+    for (const AdapterInJob& adapter : asked.variants)
         if (goes_on(adapter.settings)) all.push_back(&adapter.settings);
     return all;
 }
@@ -216,7 +225,7 @@ Expected<AskedAdapters> with_files(AskedAdapters asked, const config::Settings& 
                                    const std::vector<AdapterFile>& files) {
     if (goes_on(settings)) return parse(settings, files.front());
     auto file = files.begin();
-    for (AdapterInJob& adapter : asked.joint) {
+    for (AdapterInJob& adapter : asked.variants) {
         if (!goes_on(adapter.settings)) continue;
         auto parsed = parse(adapter.settings, *file++);
         if (!parsed)
@@ -228,14 +237,14 @@ Expected<AskedAdapters> with_files(AskedAdapters asked, const config::Settings& 
     return asked;
 }
 
-std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<AdapterInJob>& adapters) {
+std::optional<Failure> add_variants(model::ModelSpec& spec, std::vector<AdapterInJob>& adapters) {
     std::vector<std::string> names;
     std::vector<model::LoraConfig> configs;
     for (const AdapterInJob& adapter : adapters) {
         names.push_back(adapter.name);
         configs.push_back(adapter.config);
     }
-    if (auto failure = model::add_joint_adapters(spec, names, configs)) return failure;
+    if (auto failure = model::add_adapter_variants(spec, names, configs)) return failure;
     for (size_t i = 0; i < adapters.size(); ++i) {
         if (adapters[i].folder.empty())
             if (auto failure = model::find_idle_choice(model::with_adapter_alone(spec, i),
@@ -303,10 +312,10 @@ std::optional<Failure> choose_weights(model::ModelSpec& spec, const config::Sett
                 format_text("{} [{}]: with adapters all weights of the model are frozen but those "
                             "of lora_modules_to_save; leave it out",
                             name, settings.origin_of(name).place));
-    if (auto failure =
-            adapters.joint.empty() ? add_alone(spec, adapters) : add_joint(spec, adapters.joint))
+    if (auto failure = adapters.variants.empty() ? add_alone(spec, adapters)
+                                                 : add_variants(spec, adapters.variants))
         return failure;
-    if (adapters.joint.empty() && settings.values.adapter.bias != config::TrainedBiases::none &&
+    if (adapters.variants.empty() && settings.values.adapter.bias != config::TrainedBiases::none &&
         !model::trains_biases(spec, adapters.config))
         return refuse(
             format_text("bias [{}]: the model has no biases, or (lora_only) none in layers with an "
@@ -376,15 +385,15 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     return check_optimizers(spec, settings);
 }
 
-Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& checkpoint) {
-    StoredJointAdapters stored;
-    const auto text = checkpoint.state.texts.find(model::joint_adapters_text);
+Expected<StoredVariants> stored_variants_of(const checkpoint::Checkpoint& checkpoint) {
+    StoredVariants stored;
+    const auto text = checkpoint.state.texts.find(model::adapter_variants_text);
     if (text == checkpoint.state.texts.end()) return stored;
     const auto by_name = json_or_null<nlohmann::ordered_json>(text->second);
     if (!by_name.is_object())
         return Failure{ExitCode::bad_data,
                        format_text("{}: its text {} is not readable JSON",
-                                   checkpoint.folder.string(), model::joint_adapters_text)};
+                                   checkpoint.folder.string(), model::adapter_variants_text)};
     for (const auto& [name, config] : by_name.items()) {
         stored.texts.push_back(config.is_string() ? config.get<std::string>() : "");
         auto parsed = model::parse_adapter_config(stored.texts.back(), checkpoint.folder.string());

@@ -25,14 +25,24 @@ struct AdapterInJob {
 // The adapters that the settings ask for.
 struct AskedAdapters {
     model::LoraConfig config{};
-    std::filesystem::path folder{};     // of an adapter to go on from; empty: they begin anew
-    std::vector<AdapterInJob> joint{};  // in their place
+    std::filesystem::path folder{};        // of an adapter to go on from; empty: they begin anew
+    std::vector<AdapterInJob> variants{};  // in their place
 };
+
+// A learner of a run, with the settings of a run of its own. One without a name has those of the
+// run.
+struct LearnerInJob {
+    std::string name;
+    const config::Settings& settings;
+};
+// Returns the learners: each of several adapters, or the model. The arguments must outlive them.
+std::vector<LearnerInJob> learners_of(const config::Settings& settings,
+                                      const AskedAdapters& adapters);
 
 // How adapters begin that have no folder.
 model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
 // The same of each of those that train together, and their folders.
-std::vector<JointStart> starts_of(const std::vector<AdapterInJob>& adapters);
+std::vector<VariantStart> starts_of(const std::vector<AdapterInJob>& adapters);
 
 // Returns true if the settings ask for adapters.
 bool asks_for_adapters(const config::Config& config);
@@ -64,13 +74,13 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
                                       AskedAdapters& adapters);
 
 // The adapters that trained together in the run of a checkpoint, with adapter_config.json of each.
-struct StoredJointAdapters {
+struct StoredVariants {
     std::vector<std::string> names;
     std::vector<model::LoraConfig> configs;
     std::vector<std::string> texts;
 };
 // Returns them; none where a checkpoint has one adapter, or none.
-Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& checkpoint);
+Expected<StoredVariants> stored_variants_of(const checkpoint::Checkpoint& checkpoint);
 
 // Returns the adapters that a checkpoint was made with, if any.
 Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint);

@@ -6,7 +6,7 @@
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/option_table.hpp"
-#include "ringshard/model/joint_adapters.hpp"
+#include "ringshard/model/adapter_variants.hpp"
 #include "test_hooks.hpp"
 
 namespace ringshard::cli {
@@ -32,25 +32,25 @@ checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShap
 
 std::vector<std::string> adapter_configs(const config::Config& config, const RunInputs& inputs) {
     std::vector<std::string> configs;
-    for (const AdapterInJob& adapter : inputs.adapters.joint)
-        configs.push_back(
-            model::print_adapter_config(adapter.config, config.model.model_name_or_path));
+    const auto add = [&](const model::LoraConfig& adapter) {
+        configs.push_back(model::print_adapter_config(adapter, config.model.model_name_or_path));
+    };
+    for (const AdapterInJob& adapter : inputs.adapters.variants) add(adapter.config);
+    if (configs.empty()) add(inputs.adapters.config);
     return configs;
 }
 
 void add_adapter_config(checkpoint::Extras& extras, const config::Config& config,
                         const RunInputs& inputs) {
     if (!model::has_adapters(inputs.spec)) return;
-    const std::vector<std::string> of_joint = adapter_configs(config, inputs);
-    if (!of_joint.empty()) {
-        nlohmann::ordered_json by_name;
-        for (size_t i = 0; i < of_joint.size(); ++i)
-            by_name[inputs.adapters.joint[i].name] = of_joint[i];
-        extras.texts[model::joint_adapters_text] = by_name.dump();
-        return;
-    }
-    extras.texts[model::adapter_text] =
-        model::print_adapter_config(inputs.adapters.config, config.model.model_name_or_path);
+    const std::vector<std::string> configs = adapter_configs(config, inputs);
+    nlohmann::ordered_json by_name;
+    for (const AdapterInJob& adapter : inputs.adapters.variants)
+        by_name[adapter.name] = configs[by_name.size()];
+    if (by_name.empty())
+        extras.texts[model::adapter_text] = configs.front();
+    else
+        extras.texts[model::adapter_variants_text] = by_name.dump();
 }
 
 model::StoredType find_written_type(const CommandContext& context,
@@ -115,18 +115,18 @@ void add_files(checkpoint::Extras& extras, const shard::Zero& zero, const model:
 // lies beside the other files of a checkpoint.
 void add_adapters_of(checkpoint::Extras& extras, const shard::Zero& zero, model::ExportForm form,
                      const comm::Group& world) {
-    const auto joint = extras.texts.find(model::joint_adapters_text);
-    if (joint == extras.texts.end()) {
+    const auto variants = extras.texts.find(model::adapter_variants_text);
+    if (variants == extras.texts.end()) {
         std::map<std::string, std::string> beside;
         model::turn_into_adapter_files(beside, extras.texts.at(model::adapter_text));
         extras.files.merge(beside);
         return add_files(extras, zero, form, "", world);
     }
-    const auto by_name = parse_json<nlohmann::ordered_json>(joint->second).value();
+    const auto by_name = parse_json<nlohmann::ordered_json>(variants->second).value();
     size_t number = 0;
     for (const auto& [name, config] : by_name.items()) {
         const std::string folder = name + "/";
-        form.joint = {number++, name};
+        form.variant = {number++, name};
         extras.model.push_back(
             {folder + model::adapter_config_name, config.get<std::string>(), {}});
         add_files(extras, zero, form, folder, world);

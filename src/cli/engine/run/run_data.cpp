@@ -74,7 +74,7 @@ comm::Agreed<std::optional<EvalPrompts>> read_prompts(const CommandContext& cont
 
 comm::Agreed<data::Rows> prepare_rows(const CommandContext& context, const HubCache& hub,
                                       int64_t num_threads, const model::ModelSpec& spec,
-                                      Expected<data::Preparation> chosen, const char* title,
+                                      Expected<data::Preparation> chosen, const std::string& title,
                                       data::OpenFiles& open) {
     const auto agreed = comm::agreed(context.world, std::move(chosen));
     if (!agreed) return agreed.failure();
@@ -123,16 +123,9 @@ std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, in
             batch)};
 }
 
-std::vector<const data::Rows*> RunData::all_training() const {
-    std::vector<const data::Rows*> all{&training};
-    for (const data::Rows& rows : of_further_adapters) all.push_back(&rows);
-    return all;
-}
-
 int64_t RunData::longest_row() const {
     int64_t longest = 0;
-    for (const data::Rows* rows : all_training())
-        longest = std::max(longest, rows->totals().longest_row);
+    for (const data::Rows& rows : training) longest = std::max(longest, rows.totals().longest_row);
     return longest;
 }
 
@@ -143,76 +136,61 @@ bool evaluates(const config::Config& config) {
            config.evaluation.eval_on_start || config.evaluation.do_predict;
 }
 
-// The rows of each of the adapters that train together. Collective over the world.
-comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const HubCache& hub,
-                                         int64_t num_threads, const model::ModelSpec& spec,
-                                         const std::vector<AdapterInJob>& joint) {
-    data::OpenFiles open;
-    std::vector<data::Rows> all;
-    for (const AdapterInJob& adapter : joint) {
-        const std::string title = format_text("data of {}", adapter.name);
-        auto rows =
-            prepare_rows(context, hub, num_threads, spec,
-                         data::training_data(adapter.settings.values, hub), title.c_str(), open);
-        if (!rows) return rows.failure();
-        all.push_back(std::move(rows).value());
+// Returns the title of the data of a learner in messages.
+std::string title_of(const std::string& what, const LearnerInJob& learner) {
+    return learner.name.empty() ? what : format_text("{} of {}", what, learner.name);
+}
+
+// The evaluation sets of a learner.
+struct LearnerSets {
+    size_t learner;
+    std::vector<data::EvaluationData> sets;
+};
+
+// Returns the sets where the settings ask for evaluation, before any data is tokenized. Collective
+// over the world.
+comm::Agreed<std::vector<LearnerSets>> find_sets(const CommandContext& context, const HubCache& hub,
+                                                 const std::vector<LearnerInJob>& learners) {
+    std::vector<LearnerSets> all;
+    if (!evaluates(context.settings.values)) return all;
+    for (size_t learner = 0; learner < learners.size(); ++learner) {
+        auto found = comm::agreed(context.world,
+                                  data::evaluation_data(learners[learner].settings.values, hub));
+        if (!found) return found.failure();
+        all.push_back({learner, std::move(found).value()});
+        for (const data::EvaluationData& set : all.back().sets)
+            if (const auto failure = data::find_files(set.preparation, hub, context.world))
+                return *failure;
     }
-    RunData data{std::move(all.front())};
-    all.erase(all.begin());
-    data.of_further_adapters = std::move(all);
-    if (!evaluates(context.settings.values)) return data;
-    for (const AdapterInJob& adapter : joint) {
-        const std::string title = format_text("evaluation data of {}", adapter.name);
-        const auto sets =
-            comm::agreed(context.world, data::evaluation_data(adapter.settings.values, hub));
-        if (!sets) return sets.failure();
-        if (sets.value().size() > 1)
-            return comm::found_by_all(
-                {ExitCode::settings,
-                 format_text("eval_dataset_name of adapter {}: several named sets are not served "
-                             "with adapters; name one dataset",
-                             adapter.name)});
-        auto rows = prepare_rows(context, hub, num_threads, spec, sets.value().front().preparation,
-                                 title.c_str(), open);
-        if (!rows) return rows.failure();
-        data.evaluation.push_back(std::move(rows).value());
-    }
-    auto prompts = read_prompts(context, hub, spec);
-    if (!prompts) return prompts.failure();
-    data.prompts = std::move(prompts).value();
-    return data;
+    return all;
 }
 
 }  // namespace
 
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<AdapterInJob>& joint, RowsToKeep keeps) {
-    if (!joint.empty()) return prepare_joint_data(context, hub, num_threads, spec, joint);
-    const config::Config& config = context.settings.values;
+                                       const std::vector<LearnerInJob>& learners,
+                                       RowsToKeep keeps) {
     data::OpenFiles open;
-    std::vector<data::EvaluationData> sets;
-    if (evaluates(config)) {
-        auto found = comm::agreed(context.world, data::evaluation_data(config, hub));
-        if (!found) return found.failure();
-        sets = std::move(found).value();
-    }
-    // Before the training data is tokenized.
-    for (const data::EvaluationData& set : sets)
-        if (const auto failure = data::find_files(set.preparation, hub, context.world))
-            return *failure;
-    auto chosen = data::training_data(config, hub);
-    if (chosen) chosen.value().rows.keeps_all = keeps == RowsToKeep::all;
-    auto training = prepare_rows(context, hub, num_threads, spec, std::move(chosen), "data", open);
-    if (!training) return training.failure();
-    RunData data{std::move(training).value()};
-    if (!evaluates(config)) return data;
-    for (const data::EvaluationData& set : sets) {
-        auto rows =
-            prepare_rows(context, hub, num_threads, spec, set.preparation, set.title.c_str(), open);
+    const auto sets = find_sets(context, hub, learners);
+    if (!sets) return sets.failure();
+    RunData data;
+    for (const LearnerInJob& learner : learners) {
+        auto chosen = data::training_data(learner.settings.values, hub);
+        if (chosen) chosen.value().rows.keeps_all = keeps == RowsToKeep::all;
+        auto rows = prepare_rows(context, hub, num_threads, spec, std::move(chosen),
+                                 title_of("data", learner), open);
         if (!rows) return rows.failure();
-        data.evaluation.push_back(std::move(rows).value());
+        data.training.push_back(std::move(rows).value());
     }
+    if (!evaluates(context.settings.values)) return data;
+    for (const auto& [learner, of_learner] : sets.value())
+        for (const data::EvaluationData& set : of_learner) {
+            auto rows = prepare_rows(context, hub, num_threads, spec, set.preparation,
+                                     title_of(set.title, learners[learner]), open);
+            if (!rows) return rows.failure();
+            data.evaluation.push_back({{learner, set.name}, std::move(rows).value()});
+        }
     auto prompts = read_prompts(context, hub, spec);
     if (!prompts) return prompts.failure();
     data.prompts = std::move(prompts).value();

@@ -10,6 +10,7 @@
 #include "ringshard/data/prepare.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/train/evaluator.hpp"
 #include "run_adapters.hpp"
 
 namespace ringshard::cli {
@@ -19,15 +20,14 @@ enum class RowsToKeep { with_targets, all };
 
 // The rows of a run.
 struct RunData {
-    data::Rows training;
-    // Where the settings ask for evaluation; of each adapter, where several train together.
-    std::vector<data::Rows> evaluation{};
+    std::vector<data::Rows> training{};  // by learner
+    struct EvaluationSet {
+        train::Evaluator::Subject subject;
+        data::Rows rows;
+    };
+    std::vector<EvaluationSet> evaluation{};  // where the settings ask for it
     std::optional<EvalPrompts> prompts{};
-    // Of the second and later adapters, where several train together; `training` is the first's.
-    std::vector<data::Rows> of_further_adapters{};
 
-    // The rows of training of all adapters; else those of training alone.
-    std::vector<const data::Rows*> all_training() const;
     int64_t longest_row() const;  // of training
 };
 
@@ -39,7 +39,7 @@ data::PrepareResources prepare_resources(const CommandContext& context, int64_t 
 // warnings. Collective over the world.
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<AdapterInJob>& joint,
+                                       const std::vector<LearnerInJob>& learners,
                                        RowsToKeep keeps = RowsToKeep::with_targets);
 
 // Fails (78) if dataloader_drop_last leaves out every row: there are fewer rows than all data ranks

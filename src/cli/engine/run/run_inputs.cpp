@@ -232,7 +232,7 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     context.world.flight_recorder().set_activity("preparing data");
     faults.reach("start");
     auto data = prepare_run_data(context, hub, placement.num_threads, model.spec,
-                                 model.adapters.joint, keeps);
+                                 learners_of(context.settings, model.adapters), keeps);
     if (!data) return data.failure();
     return RunInputs{std::move(model.folder), std::move(model.spec), std::move(model.adapters),
                      std::move(data).value()};

@@ -118,10 +118,10 @@ comm::Agreed<Origin> find_origin(const RunStart& start, StartKind kind) {
     origin.pretrained = std::move(pretrained).value();
     if (origin.pretrained->holds_adapters())
         return comm::found_by_all(holds_an_adapter(start.model));
-    if (!start.adapters.joint.empty()) {
+    if (!start.adapters.variants.empty()) {
         if (!origin.checkpoint)
-            if (const auto failure = origin.pretrained->begin_joint_adapters(
-                    start.spec, starts_of(start.adapters.joint), context.world))
+            if (const auto failure = origin.pretrained->begin_adapter_variants(
+                    start.spec, starts_of(start.adapters.variants), context.world))
                 return *failure;
     } else if (start.adapters.config.init.takes_from_weights()) {
         if (const auto failure =

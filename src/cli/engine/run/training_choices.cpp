@@ -31,27 +31,22 @@ comm::Agreed<TrainingChoices> make_choices(const CommandContext& given, const Pl
                            std::move(settings).value()};
 }
 
-RunCurves::RunCurves(const CommandContext& context, const PlacedJob& job, const RunInputs& inputs) {
-    const auto load = [&](const config::Config& of_curve, const data::Rows& rows) -> data::Loader& {
-        return loaders.emplace_back(
-            rows, data::sampler_options(of_curve, rows, job.placement.shape.data()),
-            job.mesh.data_rank(), of_curve.training.gradient_accumulation_steps);
-    };
-    const std::vector<const data::Rows*> rows = inputs.data.all_training();
-    const std::vector<AdapterInJob>& joint = inputs.adapters.joint;
-    const config::Config& config = context.settings.values;
-    if (joint.empty())
-        curves.push_back({config.training, load(config, *rows.front()), config.run.seed});
-    for (size_t i = 0; i < joint.size(); ++i) {
-        const config::Config& own = joint[i].settings.values;
-        curves.push_back({own.training, load(own, *rows[i]), own.run.seed, joint[i].name});
+RunLearners::RunLearners(const CommandContext& context, const PlacedJob& job,
+                         const RunInputs& inputs) {
+    const std::vector<LearnerInJob> asked = learners_of(context.settings, inputs.adapters);
+    for (size_t i = 0; i < asked.size(); ++i) {
+        const config::Config& own = asked[i].settings.values;
+        const data::Rows& rows = inputs.data.training[i];
+        loaders.emplace_back(rows, data::sampler_options(own, rows, job.placement.shape.data()),
+                             job.mesh.data_rank(), own.training.gradient_accumulation_steps);
+        learners.push_back(
+            train::Learner({own.training, loaders.back(), own.run.seed, asked[i].name}));
     }
 }
 
-std::vector<int64_t> RunCurves::num_steps() const {
+std::vector<int64_t> RunLearners::num_steps() const {
     std::vector<int64_t> steps;
-    for (const train::Curve& curve : curves)
-        steps.push_back(train::count_steps(curve.settings, curve.loader.steps_per_epoch()));
+    for (const train::Learner& learner : learners) steps.push_back(learner.planned_steps());
     return steps;
 }
 

@@ -26,15 +26,14 @@ struct TrainingChoices {
 comm::Agreed<TrainingChoices> make_choices(const CommandContext& given, const PlacedJob& job,
                                            const RunInputs& inputs);
 
-// The curves of a run (the model, or the adapters that train together), and the loaders of their
-// rows.
-struct RunCurves {
-    RunCurves(const CommandContext& context, const PlacedJob& job, const RunInputs& inputs);
+// The learners of a run, and the loaders of their rows.
+struct RunLearners {
+    RunLearners(const CommandContext& context, const PlacedJob& job, const RunInputs& inputs);
 
-    std::vector<int64_t> num_steps() const;  // of each curve
+    std::vector<int64_t> num_steps() const;  // of each learner
 
     std::deque<data::Loader> loaders;
-    std::vector<train::Curve> curves;
+    std::vector<train::Learner> learners;
 };
 
 }  // namespace ringshard::cli

@@ -56,7 +56,7 @@ TrainingRun::TrainingRun(const RunStages& stages, std::optional<PassedTensors> p
                          offload::OffloadStores stores)
     : stages_(stages),
       passed_(std::move(passed)),
-      model_(stages.context, stages.job.mesh, stages.inputs, stages.curves.curves,
+      model_(stages.context, stages.job.mesh, stages.inputs, stages.learners.learners,
              std::move(stores), stages.choices.recorder.get(), stages.choices.gemms.gemms,
              least_memory(stages.context, stages.job.placement,
                           test_hooks::device_memory(stages.context.environment)),
@@ -71,7 +71,7 @@ TrainingRun::TrainingRun(const RunStages& stages, std::optional<PassedTensors> p
 
 comm::Agreed<std::unique_ptr<TrainingRun>> TrainingRun::allocate(
     const RunStages& stages, std::optional<PassedTensors> passed, int64_t activation_bytes) {
-    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages;
+    const auto& [context, job, inputs, choices, learners, begun, certificate] = stages;
     const config::Config& config = context.settings.values;
     auto stores = open_offload_stores(context, job.placement, mesh::cuts_of(config.parallel));
     if (!stores) return stores.failure();
@@ -89,7 +89,7 @@ comm::Agreed<std::unique_ptr<TrainingRun>> TrainingRun::allocate(
 }
 
 MaybeFailure TrainingRun::train_to_the_end(const job::Deadline& deadline) {
-    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
+    const auto& [context, job, inputs, choices, learners, begun, certificate] = stages_;
     const comm::Group& world = context.world;
     const RunStart start = begun.start(context, inputs);
     Beginning beginning(start, begun.entry, model_, job.faults, *job.watchdog);
@@ -134,9 +134,9 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
 // that train together, and for a run in FP8 or with quantised weights: a reader of its files
 // computes other numbers, or a head of scores, which gives no log-probabilities of tokens.
 comm::Agreed<std::string> TrainingRun::compute_references() {
-    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
+    const auto& [context, job, inputs, choices, learners, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
-    if (!inputs.adapters.joint.empty() || config.quantization.is_on() ||
+    if (!inputs.adapters.variants.empty() || config.quantization.is_on() ||
         model::fp8_options(config.training) || inputs.spec.scores)
         return std::string();
     if (!references_) {
@@ -156,7 +156,7 @@ comm::Agreed<std::string> TrainingRun::compute_references() {
 // output_dir, or in the folder of the run from which it goes on.
 comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Rows& rows,
                                                                  const fs::path& resumed_from) {
-    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
+    const auto& [context, job, inputs, choices, learners, begun, certificate] = stages_;
     const std::string name = train::ReferenceLogProbs::file_name(rows);
     const fs::path mine = fs::path(context.settings.values.run.output_dir) / name;
     if (resumed_from.empty()) {
@@ -192,7 +192,8 @@ comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Row
 }
 
 MaybeFailure TrainingRun::give_references(const Beginning& beginning) {
-    const auto of_training = reference_of(stages_.inputs.data.training, beginning.resumed_from());
+    const auto of_training =
+        reference_of(stages_.inputs.data.training.front(), beginning.resumed_from());
     if (!of_training) return of_training.failure();
     model_.trainer.give_reference(of_training.value());
     for (train::Evaluator& evaluator : model_.evaluators) {
@@ -206,7 +207,7 @@ MaybeFailure TrainingRun::give_references(const Beginning& beginning) {
 comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
                                                       const checkpoint::Progress& progress,
                                                       const job::Deadline& deadline) {
-    const auto& [context, job, inputs, choices, curves, begun, certificate] = stages_;
+    const auto& [context, job, inputs, choices, learners, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
     Attempt& attempt = beginning.attempt();
     model_.trainer.resume_from(progress);
@@ -252,7 +253,7 @@ comm::Agreed<train::Ending> TrainingRun::take_attempt(Beginning& beginning,
          .resumed_texts = beginning.resumed_texts(),
          .peak_operations = peak_operations_,
          .tracked_run = tracked_run(context, progress.step),
-         .rows_file = inputs.data.training.name(),
+         .rows_file = inputs.data.training.front().name(),
          .compute_references = [this] { return compute_references(); }});
     if (choices.recorder && context.world.is_root())
         report_replays(model_.stack.transformer.replays());

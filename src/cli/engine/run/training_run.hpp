@@ -22,7 +22,7 @@ struct RunStages {
     PlacedJob& job;
     const RunInputs& inputs;
     TrainingChoices& choices;
-    const RunCurves& curves;
+    const RunLearners& learners;
     BegunRun& begun;
     const std::optional<Certificate>& certificate;
 };

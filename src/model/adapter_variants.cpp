@@ -1,4 +1,4 @@
-#include "ringshard/model/joint_adapters.hpp"
+#include "ringshard/model/adapter_variants.hpp"
 
 #include <algorithm>
 #include <map>
@@ -18,15 +18,15 @@ constexpr std::string_view weight_ending = ".weight";
 constexpr const char* bias_ending = ".bias";
 
 // Returns the name of a tensor of an adapter among several.
-std::string joint_name(const std::string& own, const std::string& adapter) {
+std::string variant_name(const std::string& own, const std::string& adapter) {
     if (!own.ends_with(weight_ending)) return format_text("{}.{}", own, adapter);
     return format_text("{}.{}{}", own.substr(0, own.size() - weight_ending.size()), adapter,
                        weight_ending);
 }
 
 // `alone`: the model with the adapter alone.
-std::optional<Failure> check_joint(const std::string& name, const LoraConfig& config,
-                                   const ModelSpec& alone) {
+std::optional<Failure> check_variant(const std::string& name, const LoraConfig& config,
+                                     const ModelSpec& alone) {
     if (config.init.takes_from_weights())
         return Failure{
             ExitCode::settings,
@@ -118,8 +118,8 @@ Expected<OwnWeights> own_weights(const ModelSpec& alone, const std::string& adap
 
 }  // namespace
 
-std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std::string>& names,
-                                          std::vector<LoraConfig>& configs) {
+std::optional<Failure> add_adapter_variants(ModelSpec& spec, const std::vector<std::string>& names,
+                                            std::vector<LoraConfig>& configs) {
     if (spec.num_experts() > 0 && spec.router_aux_loss_coef != 0)
         return Failure{
             ExitCode::settings,
@@ -134,7 +134,7 @@ std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std
             failure->message = format_text("adapter {}: {}", names[number], failure->message);
             return failure;
         }
-        if (auto failure = check_joint(names[number], configs[number], alone)) return failure;
+        if (auto failure = check_variant(names[number], configs[number], alone)) return failure;
         if (configs[number].bias != config::TrainedBiases::none &&
             !trains_biases(alone, configs[number]))
             return Failure{ExitCode::settings,
@@ -149,18 +149,19 @@ std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std
         spec.own_modules.push_back(own.value().modules);
         spec.own_modules.back().head_adapter = alone.head_adapter;
         for (size_t block = 0; block < spec.blocks.size(); ++block)
-            spec.blocks[block].joint.push_back({names[number],
-                                                std::move(alone.blocks[block].adapters),
-                                                std::move(own.value().biases[block])});
+            spec.blocks[block].variants.push_back({names[number],
+                                                   std::move(alone.blocks[block].adapters),
+                                                   std::move(own.value().biases[block])});
     }
     spec.frozen = all_weights(spec);
     if (std::ranges::none_of(spec.own_modules, &OwnModules::has_any)) spec.own_modules.clear();
     return std::nullopt;
 }
 
-std::vector<std::string> joint_adapters(const ModelSpec& spec) {
+std::vector<std::string> variant_names(const ModelSpec& spec) {
     std::vector<std::string> names;
-    for (const JointAdapter& adapter : spec.blocks.front().joint) names.push_back(adapter.name);
+    for (const AdapterVariant& adapter : spec.blocks.front().variants)
+        names.push_back(adapter.name);
     return names;
 }
 
@@ -170,7 +171,7 @@ namespace {
 std::set<std::string> own_tensors(const ModelSpec& spec, size_t number) {
     std::set<std::string> tensors;
     for (size_t block = 0; block < spec.blocks.size(); ++block)
-        for (const std::string& layer : spec.blocks[block].joint.at(number).biases)
+        for (const std::string& layer : spec.blocks[block].variants.at(number).biases)
             tensors.insert(bias_of(spec, block, layer));
     if (spec.own_modules.empty()) return tensors;
     for (const auto& [tensor, module] : tensors_of_modules(spec))
@@ -183,8 +184,8 @@ std::set<std::string> own_tensors(const ModelSpec& spec, size_t number) {
 ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number) {
     ModelSpec alone = spec;
     for (BlockSpec& block : alone.blocks) {
-        block.adapters = block.joint.at(number).layers;
-        block.joint.clear();
+        block.adapters = block.variants.at(number).layers;
+        block.variants.clear();
     }
     if (!spec.own_modules.empty()) alone.head_adapter = spec.own_modules.at(number).head_adapter;
     alone.own_modules.clear();
@@ -200,14 +201,14 @@ std::string own_name(const std::string& tensor, const std::string& adapter) {
     return tensor.ends_with(ending) ? tensor.substr(0, tensor.size() - ending.size()) : tensor;
 }
 
-shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
-                                      const std::vector<JointOrigin>& origins) {
+shard::ReadWeight with_adapter_variants(const shard::ReadWeight& model, const ModelSpec& spec,
+                                        const std::vector<VariantOrigin>& origins) {
     struct Own {
         shard::ReadWeight read;
         std::string name;
     };
     const auto of_tensor = std::make_shared<std::map<std::string, Own>>();
-    const std::vector<std::string> names = joint_adapters(spec);
+    const std::vector<std::string> names = variant_names(spec);
     for (size_t number = 0; number < names.size(); ++number) {
         const ModelSpec alone = with_adapter_alone(spec, number);
         const auto& [start, stored] = origins[number];
@@ -216,7 +217,7 @@ shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const Mode
         std::set<std::string> tensors = adapter_tensors(alone);
         tensors.merge(own_tensors(spec, number));
         for (const std::string& own : tensors)
-            (*of_tensor)[joint_name(own, names[number])] = {read, own};
+            (*of_tensor)[variant_name(own, names[number])] = {read, own};
     }
     return [model, of_tensor](const std::string& tensor, int64_t first, std::span<float> into) {
         const auto found = of_tensor->find(tensor);

@@ -9,16 +9,16 @@
 namespace ringshard::model {
 
 // The text of a checkpoint's state that holds adapter_config.json of each adapter: JSON, by name.
-inline constexpr const char* joint_adapters_text = "joint_adapters";
+inline constexpr const char* adapter_variants_text = "joint_adapters";
 
 // Adds these adapters to the spec, each as add_adapters() adds it to a model of its own. `names`
 // are the names of the adapters, in their order. Fails (78) as that does, and where an adapter
 // trains or changes weights of the model, which are those of all.
-std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std::string>& names,
-                                          std::vector<LoraConfig>& configs);
+std::optional<Failure> add_adapter_variants(ModelSpec& spec, const std::vector<std::string>& names,
+                                            std::vector<LoraConfig>& configs);
 
 // The names of the adapters that train together; none where a model has one adapter, or none.
-std::vector<std::string> joint_adapters(const ModelSpec& spec);
+std::vector<std::string> variant_names(const ModelSpec& spec);
 
 // Returns the spec with one of the adapters alone, as a run of its own has it.
 ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number);
@@ -27,14 +27,14 @@ ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number);
 std::string own_name(const std::string& tensor, const std::string& adapter);
 
 // How an adapter begins: with the numbers of a file, or anew.
-struct JointOrigin {
+struct VariantOrigin {
     AdapterStart start{};
     std::optional<StoredModel> stored{};
 };
 
 // Returns a reader of all weights: those of each adapter as with_adapters() has them, the others
 // from `model`. The arguments must outlive it.
-shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
-                                      const std::vector<JointOrigin>& origins);
+shard::ReadWeight with_adapter_variants(const shard::ReadWeight& model, const ModelSpec& spec,
+                                        const std::vector<VariantOrigin>& origins);
 
 }  // namespace ringshard::model
