@@ -79,7 +79,7 @@ struct EnumNames<Method> {
 };
 template <>
 struct EnumNames<LossType> {
-    static constexpr NameTable<LossType, 18> table{{{"nll", LossType::nll},
+    static constexpr NameTable<LossType, 19> table{{{"nll", LossType::nll},
                                                     {"chunked_nll", LossType::nll},
                                                     {"dft", LossType::dft},
                                                     {"eaft", LossType::eaft},
@@ -96,7 +96,8 @@ struct EnumNames<LossType> {
                                                     {"discopop", LossType::discopop},
                                                     {"sigmoid_norm", LossType::sigmoid_norm},
                                                     {"simpo", LossType::simpo},
-                                                    {"alphapo", LossType::alphapo}}};
+                                                    {"alphapo", LossType::alphapo},
+                                                    {"orpo", LossType::orpo}}};
 };
 template <>
 struct EnumNames<FDivergence> {

@@ -13,6 +13,8 @@ std::vector<std::string_view> metrics_of(Method method) {
             names.insert(names.end(), reward_metrics.begin(), reward_metrics.end());
             break;
         case Method::cpo:
+            names.insert(names.end(), odds_metrics.begin(), odds_metrics.end());
+            [[fallthrough]];
         case Method::dpo:
             names.emplace_back(likelihood_metric);
             names.emplace_back("mean_token_accuracy");
@@ -28,6 +30,8 @@ std::vector<std::string_view> metrics_of(Method method) {
 std::vector<std::string_view> evaluation_metrics(const TrainingSettings& training) {
     std::vector<std::string_view> names = metrics_of(training.method);
     if (training.likelihood_weight() == 0) std::erase(names, likelihood_metric);
+    if (training.loss_type != LossType::orpo)
+        for (const char* name : odds_metrics) std::erase(names, name);
     return names;
 }
 

@@ -63,11 +63,11 @@ void check_loss_without_reference(RuleReport& report) {
     const auto refuse = [&](bool is_asked_for, std::vector<std::string> names, const char* why) {
         if (is_asked_for) report.complain(names, why);
     };
-    static constexpr std::array losses{LossType::sigmoid, LossType::hinge, LossType::ipo,
-                                       LossType::simpo, LossType::alphapo};
+    static constexpr std::array losses{LossType::sigmoid, LossType::hinge,   LossType::ipo,
+                                       LossType::simpo,   LossType::alphapo, LossType::orpo};
     refuse(std::ranges::find(losses, training.loss_type) == losses.end(), {"loss_type", "method"},
-           "cpo learns from pairs without a reference: give sigmoid, hinge, ipo, simpo or "
-           "alphapo");
+           "cpo learns from pairs without a reference: give sigmoid, hinge, ipo, simpo, "
+           "alphapo or orpo");
     const bool has_margin =
         training.loss_type == LossType::simpo || training.loss_type == LossType::alphapo;
     const bool smooths = has_margin || training.loss_type == LossType::sigmoid;
@@ -79,6 +79,8 @@ void check_loss_without_reference(RuleReport& report) {
                training.loss_type == LossType::alphapo,
            {"cpo_alpha", "loss_type"},
            "alphapo is simpo with cpo_alpha 0; give simpo, or leave it out");
+    refuse(training.alpha != 0 && training.loss_type == LossType::orpo, {"alpha", "loss_type"},
+           "shapes rewards, and orpo compares odds; give another loss, or leave it out");
     for (const char* name : {"f_divergence_type", "f_alpha_divergence_coef", "discopop_tau"})
         refuse(settings.is_fixed(name), {name, "method"},
                "concerns a reference, of method dpo; leave it out");

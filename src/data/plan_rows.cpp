@@ -52,14 +52,15 @@ bool has_label(const Sample& sample, uint32_t whole, uint32_t length, bool keeps
     return keeps_end ? sample.end_label > whole - length : sample.first_label < length;
 }
 
-// Returns true if the pieces hold a target. No token predicts the first one of a document, which is
-// a target only where a label of the whole stands at it.
+// Returns true if the pieces hold a target with a weight. No token predicts the first one of a
+// document, which is a target only where a label of the whole stands at it.
 bool has_target(const TokenStore& store, std::span<const Piece> pieces, const RowContent& content) {
     return std::ranges::any_of(pieces, [&](const Piece& piece) {
         const bool counts_first = content.is_scored || piece.goes_on != 0;
         for (uint64_t token = piece.begin + (counts_first ? 0 : 1);
              token < piece.begin + piece.length; ++token)
-            if (store.label(token) != no_label) return true;
+            if (store.label(token) != no_label && (!store.has_weights() || store.weight(token) > 0))
+                return true;
         return false;
     });
 }

@@ -104,6 +104,7 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
         all.emplace_back("agent_template", Value(format.agent_template));
     if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
     if (format.content.is_pair) all.emplace_back("has_pairs", Value(true));
+    if (format.content.learns_prompts) all.emplace_back("learns_prompts", Value(true));
     if (format.content.is_scored) {
         all.emplace_back("is_scored", Value(true));
         all.emplace_back("num_labels", Value(format.num_labels));

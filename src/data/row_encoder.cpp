@@ -299,6 +299,11 @@ private:
                       side->labels.begin() + static_cast<std::ptrdiff_t>(first));
             into_.document_lengths.push_back(static_cast<int32_t>(side->tokens.size()));
         }
+        if (parts_.settings.content.learns_prompts) {
+            std::copy_n(chosen.tokens.begin(), first, chosen.labels.begin());
+            into_.weights.assign(first, 0);
+            into_.weights.resize(chosen.tokens.size() + into_.tokens.size(), 1);
+        }
         into_.tokens.insert(into_.tokens.begin(), chosen.tokens.begin(), chosen.tokens.end());
         into_.labels.insert(into_.labels.begin(), chosen.labels.begin(), chosen.labels.end());
         return std::nullopt;

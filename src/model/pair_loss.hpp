@@ -7,9 +7,11 @@ namespace ringshard::model {
 
 // A side of a pair: an answer.
 struct PairSide {
-    double score;      // its log-probability, over all its targets; or its reward
-    double reference;  // the same under the reference
-    double targets;    // how many they are
+    double score;       // its log-probability, over all its targets; or its reward
+    double reference;   // the same under the reference
+    double targets;     // how many they are
+    double likelihood;  // log-probability of all targets, those of its prompt among them
+    double all_targets;
 };
 
 // What a pair costs, from the log-probabilities of its sides.
@@ -23,6 +25,7 @@ public:
         double d_rejected;  // the same of the rejected one
         // As Objective::further_numbers() names them.
         std::vector<double> further;
+        double d_likelihood = 0;  // d loss / d likelihood of the chosen side
     };
     // mean_chosen_targets: as Objective::averages_chosen_targets() says.
     virtual Value of(const PairSide& chosen, const PairSide& rejected,

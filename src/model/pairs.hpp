@@ -8,10 +8,15 @@
 
 namespace ringshard::model {
 
-// Returns the log-probability of each side, from the statistics of this rank's targets, [n, any] on
-// the host. Collective over the sequence group.
-std::vector<double> sum_sides(const TokenPairs& pairs, const at::Tensor& token_stats,
-                              const mesh::Mesh& mesh);
+// The log-probability of a side.
+struct SideSums {
+    double of_answer = 0;
+    double with_prompt = 0;  // where its targets are learned, too
+};
+// Returns that of each side, from the statistics of this rank's targets, [n, any] on the host.
+// Collective over the sequence group.
+std::vector<SideSums> sum_sides(const TokenPairs& pairs, const at::Tensor& token_stats,
+                                const mesh::Mesh& mesh);
 
 struct WeighedPairs {
     at::Tensor weights;  // [n] fp32: by which the cross-entropy of each target has the gradient of

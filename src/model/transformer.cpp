@@ -393,7 +393,10 @@ std::vector<double> Transformer::log_probs_of_sides(const TokenBatch& batch) con
     const at::Tensor x = forward(reading(batch, positions));
     const at::Tensor token_stats = read_targets(batch, weights_of(index_.head), x);
     release(index_.head, NextUse::none);
-    return sum_sides(*batch.pairs, ops::on_host(token_stats), mesh_);
+    std::vector<double> of_answers;
+    for (const SideSums& side : sum_sides(*batch.pairs, ops::on_host(token_stats), mesh_))
+        of_answers.push_back(side.of_answer);
+    return of_answers;
 }
 
 at::Tensor Transformer::read_targets(const TokenBatch& batch, const shard::UnitTensors& weights,

@@ -126,28 +126,33 @@ model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs
                            const mesh::Mesh& mesh) {
     const std::vector<data::FlatBatch::RowStart> rows = data::rows_of_documents(batch);
     const std::vector<int64_t> sides = sides_of_documents(rows);
-    model::TokenPairs pairs{.sides = {},
-                            .targets = std::vector<double>(sides.size()),
-                            .reference = std::vector<double>(sides.size())};
-    std::vector<int64_t> of_tokens;  // of every target; else no_target
+    model::TokenPairs pairs{.targets = {},
+                            .sides = std::vector<model::TokenPairs::Side>(sides.size())};
+    std::vector<model::TokenPairs::Target> of_tokens;
     for (size_t document = 0; document < sides.size(); ++document) {
-        const auto side = static_cast<size_t>(sides[document]);
-        pairs.reference[side] = reference.of(rows[document].row, side % 2);
+        const int64_t number = sides[document];
+        model::TokenPairs::Side& side = pairs.sides[static_cast<size_t>(number)];
+        side.reference = reference.of(rows[document].row, static_cast<size_t>(number) % 2);
         const size_t end = document + 1 < sides.size()
                                ? static_cast<size_t>(rows[document + 1].begin)
                                : batch.tokens.size();
         for (auto token = static_cast<size_t>(rows[document].begin); token < end; ++token) {
             const bool is_target = batch.targets[token] != model::TokenBatch::no_target;
-            of_tokens.push_back(is_target ? sides[document] : model::TokenBatch::no_target);
-            pairs.targets[side] += is_target ? 1 : 0;
+            const bool is_of_answer = batch.weights.empty() || batch.weights[token] > 0;
+            of_tokens.push_back({is_target ? number : model::TokenBatch::no_target, is_of_answer});
+            side.targets += is_target ? 1 : 0;
+            side.of_answer += is_target && is_of_answer ? 1 : 0;
         }
     }
     const attention::SequencePartition partition = partition_of(batch, mesh.shape());
-    of_tokens.resize(static_cast<size_t>(partition.filled_length()), model::TokenBatch::no_target);
-    pairs.sides =
-        attention::pick(std::span<const int64_t>(of_tokens),
+    of_tokens.resize(static_cast<size_t>(partition.filled_length()),
+                     {model::TokenBatch::no_target, false});
+    pairs.targets =
+        attention::pick(std::span<const model::TokenPairs::Target>(of_tokens),
                         partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses));
-    std::erase(pairs.sides, model::TokenBatch::no_target);
+    std::erase_if(pairs.targets, [](const model::TokenPairs::Target& target) {
+        return target.side == model::TokenBatch::no_target;
+    });
     return pairs;
 }
 
@@ -159,6 +164,7 @@ model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
     model::TokenPairs pairs = pairs_of(batch, reference, mesh);
     pairs.mean_chosen_targets = mean_chosen_targets;
     for (data::FlatBatch::LearnerStart& start : batch.learner_starts) start.dropout.reset();
+    batch.weights.clear();  // pairs give their own
     model::TokenBatch mine = shard_batch(std::move(batch), mesh, masks);
     mine.pairs = std::move(pairs);
     return mine;

@@ -17,7 +17,8 @@ namespace {
 model::PairLoss::Value value_of(const config::TrainingSettings& settings, double chosen,
                                 double rejected) {
     const auto objective = model::objective_of(settings);
-    return objective->pair_loss()->of({-20 + chosen, -20, 5}, {-35 + rejected, -35, 8}, 6);
+    return objective->pair_loss()->of({-20 + chosen, -20, 5, -20 + chosen, 5},
+                                      {-35 + rejected, -35, 8, -35 + rejected, 8}, 6);
 }
 
 config::TrainingSettings settings_of(LossType loss) {
@@ -39,7 +40,7 @@ void check_slopes(const config::TrainingSettings& settings) {
                     value_of(settings, chosen - of_chosen, rejected - of_rejected).loss) /
                    (2 * step);
         };
-        BOOST_TEST(std::abs(value.d_chosen - slope(step, 0)) < 1e-7);
+        BOOST_TEST(std::abs(value.d_chosen + value.d_likelihood - slope(step, 0)) < 1e-7);
         BOOST_TEST(std::abs(value.d_rejected - slope(0, step)) < 1e-7);
     }
 }
@@ -52,8 +53,8 @@ BOOST_AUTO_TEST_CASE(gradients_are_the_slopes_of_losses) {
           LossType::robust, LossType::bco_pair, LossType::sppo_hard, LossType::apo_zero,
           LossType::apo_down, LossType::discopop, LossType::sigmoid_norm})
         BOOST_TEST_CONTEXT("loss " << static_cast<int>(loss)) check_slopes(settings_of(loss));
-    for (const LossType loss :
-         {LossType::sigmoid, LossType::hinge, LossType::ipo, LossType::simpo, LossType::alphapo})
+    for (const LossType loss : {LossType::sigmoid, LossType::hinge, LossType::ipo, LossType::simpo,
+                                LossType::alphapo, LossType::orpo})
         BOOST_TEST_CONTEXT("without a reference, loss " << static_cast<int>(loss)) {
             auto settings = settings_of(loss);
             settings.method = config::Method::cpo;

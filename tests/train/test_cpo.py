@@ -16,17 +16,18 @@ import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl.experimental.cpo import CPOConfig, CPOTrainer
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 # Settings in TRL's names.
-LONG_TRACES = [{}, {"loss_type": "simpo"}]
-SHORT_TRACES = [{"loss_type": "ipo"}, {"loss_type": "alphapo", "simpo_gamma": 1.0}, {"loss_type": "hinge", "beta": 0.02, "cpo_alpha": 0.3},
+LONG_TRACES = [{}, {"loss_type": "simpo"}, {"loss_type": "orpo"}]
+SHORT_TRACES = [{"loss_type": "ipo"}, {"loss_type": "orpo", "beta": 0.7}, {"loss_type": "alphapo", "simpo_gamma": 1.0}, {"loss_type": "hinge", "beta": 0.02, "cpo_alpha": 0.3},
                 {"loss_type": "hinge", "cpo_alpha": 0.0}, {"loss_type": "alphapo", "alpha": 0.3}, {"label_smoothing": 0.1, "cpo_alpha": 0.0},
                 {"label_smoothing": 0.1}, {"loss_type": "ipo", "alpha": 0.2, "cpo_alpha": 2.0},
                 {"loss_type": "simpo", "label_smoothing": 0.2, "beta": 2.0, "simpo_gamma": 1.2, "alpha": -0.3}]
 SHAPED = {"alpha": 0.3}  # of a probability of a whole answer: TRL's are 0 in fp32 where an answer is long
-FORMS = [{"loss_type": "simpo", "cpo_alpha": 0.5}, {"loss_type": "ipo"}, {"loss_type": "hinge", "beta": 0.02},
+FORMS = [{"loss_type": "orpo", "beta": 0.5}, {"loss_type": "simpo", "cpo_alpha": 0.5}, {"loss_type": "ipo"}, {"loss_type": "hinge", "beta": 0.02},
          {"loss_type": "alphapo", "alpha": 0.2}, {"label_smoothing": 0.1, "alpha": 0.01}]  # in one layout and one rhythm
-EVALUATED = [{"loss_type": "simpo", "cpo_alpha": 0.3, "label_smoothing": 0.1, "simpo_gamma": 0.7}, {"loss_type": "ipo", "alpha": -0.3},
+EVALUATED = [{"loss_type": "orpo", "beta": 0.5, "cpo_alpha": 0.7}, {"loss_type": "simpo", "cpo_alpha": 0.3, "label_smoothing": 0.1, "simpo_gamma": 0.7}, {"loss_type": "ipo", "alpha": -0.3},
              {"alpha": 0.02}, {"loss_type": "hinge", "beta": 0.02}, {"loss_type": "alphapo", "alpha": 0.25}]
 
 
@@ -34,21 +35,28 @@ def has_nll(settings):
     return settings.get("cpo_alpha", 1) != 0 and settings.get("loss_type") != "alphapo"
 
 
-def means(sums, counts, loss_type="sigmoid", beta=0.1, cpo_alpha=1.0, simpo_gamma=0.5, alpha=0.0, label_smoothing=0.0):
-    """The numbers of these answers, pairs x 2: means over pairs, and over all tokens of chosen answers."""
+ODDS = ("log_odds_chosen", "log_odds_ratio")
+
+
+def means(sums, counts, learned, loss_type="sigmoid", beta=0.1, cpo_alpha=1.0, simpo_gamma=0.5, alpha=0.0, label_smoothing=0.0):
+    """The numbers of these answers, pairs x 2: means over pairs, and over all tokens of chosen answers; `learned`: their cross-entropy with orpo."""
     if loss_type == "alphapo":
         loss_type, cpo_alpha = "simpo", 0.0
-    logps = sums / counts if loss_type in ("ipo", "simpo") else sums
+    logps = sums / counts if loss_type in ("ipo", "simpo", "orpo") else sums
     rewards = beta * ((1 - torch.exp(-alpha * logps)) / alpha if alpha else logps)
     margins = rewards[:, 0] - rewards[:, 1]
     log_sigmoid = torch.nn.functional.logsigmoid
     wanted = margins - (simpo_gamma if loss_type == "simpo" else 0)
-    loss = {"hinge": torch.relu(1 - margins), "ipo": (margins / beta - 1 / (2 * beta)) ** 2}.get(
+    odds = logps - torch.log1p(-torch.exp(logps))
+    odds = odds[:, 0] - odds[:, 1]
+    loss = {"orpo": -beta * log_sigmoid(odds), "hinge": torch.relu(1 - margins), "ipo": (margins / beta - 1 / (2 * beta)) ** 2}.get(
         loss_type, -(1 - label_smoothing) * log_sigmoid(wanted) - label_smoothing * log_sigmoid(-wanted)).mean()
     found = {"rewards/chosen": rewards[:, 0].mean(), "rewards/rejected": rewards[:, 1].mean(), "rewards/margins": margins.mean(),
              "rewards/accuracies": (margins > 0).double().mean(), "logps/chosen": logps[:, 0].mean(), "logps/rejected": logps[:, 1].mean()}
+    if loss_type == "orpo":
+        found |= {"log_odds_chosen": odds.mean(), "log_odds_ratio": log_sigmoid(odds).mean()}
     if cpo_alpha:
-        found["nll_loss"] = -sums[:, 0].sum() / counts[:, 0].sum()
+        found["nll_loss"] = learned if loss_type == "orpo" else -sums[:, 0].sum() / counts[:, 0].sum()
         loss = loss + cpo_alpha * found["nll_loss"]
     return {key: value.item() for key, value in {"loss": loss, **found}.items()}
 
@@ -62,11 +70,15 @@ class WithoutReference(Pairs):
         return result
 
     def trl(self, rows, tokenizer=None, **settings):
-        """The steps that CPOTrainer logs."""
-        trainer = CPOTrainer(
+        """The steps that CPOTrainer logs, or ORPOTrainer."""
+        has_odds = settings.get("loss_type") == "orpo"
+        make, config = (ORPOTrainer, ORPOConfig) if has_odds else (CPOTrainer, CPOConfig)
+        if has_odds:
+            del settings["loss_type"]
+        trainer = make(
             model=AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32), train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer or self.tokenizer,
-            args=CPOConfig(output_dir=self.path("trl"), bf16=False, use_cpu=True, gradient_checkpointing=False, report_to="none",
+            args=config(output_dir=self.path("trl"), bf16=False, use_cpu=True, gradient_checkpointing=False, report_to="none",
                            save_strategy="no", logging_steps=1, disable_tqdm=True, logging_nan_inf_filter=False, dataloader_pin_memory=False,
                            remove_unused_columns=False, **{"max_length": LENGTH, "learning_rate": 0.002, "seed": 42, **settings}))
         trainer.remove_callback(PrinterCallback)
@@ -81,7 +93,8 @@ class WithoutReference(Pairs):
             self.assertEqual("nll_loss" in a, with_nll)
             for key in REWARDS:
                 self.assertAlmostEqual(a[key], b[key], delta=1e-3 * max(1, abs(b[key]) / 10), msg=(a["step"], key))
-            for key in (*LOG_PROBABILITIES, *["nll_loss"] * with_nll):
+            self.assertEqual(ODDS[0] in a, ODDS[0] in b)
+            for key in (*LOG_PROBABILITIES, *["nll_loss"] * with_nll, *ODDS * (ODDS[0] in a)):
                 self.assertAlmostEqual(a[key], b[key], delta=1e-3, msg=(a["step"], key))
             self.assertAlmostEqual(a["rewards/accuracies"], b["rewards/accuracies"], delta=1e-6, msg=a["step"])
             self.assertAlmostEqual(a["learning_rate"], b["learning_rate"], delta=1e-12)
@@ -93,6 +106,8 @@ class WithoutReference(Pairs):
             self.assertAlmostEqual(a["rewards/accuracies"], b["rewards/accuracies"], delta=1e-6, msg=a["step"])
             self.assertEqual(a["num_tokens"], b["num_tokens"])
             self.assertEqual("nll_loss" in a, "nll_loss" in b)
+            for key in ODDS * (ODDS[0] in b):
+                self.assertAlmostEqual(a[key], b[key], delta=1e-5 * max(1, abs(b[key])), msg=(a["step"], key))
             if "nll_loss" in b:
                 self.assertLessEqual(abs(a["nll_loss"] - b["nll_loss"]), 1e-5 * b["nll_loss"], a["step"])
 
@@ -151,15 +166,21 @@ class Layouts(WithoutReference):
 
     def test_pairs_do_not_leak(self):
         """Another word in one answer: the losses of other pairs, and what is logged of answers of the other side, keep every bit."""
+        self.expect_no_leak("--cpo_alpha", "0")
+
+    def test_learned_prompts_do_not_leak(self):
+        self.expect_no_leak("--loss_type", "orpo", "--cpo_alpha", "0")
+
+    def expect_no_leak(self, *flags):
         victim = 9
         steps, losses = [], []
         others = [(side, test_preferences.Layouts.with_another_word(self, victim, side)) for side in ("rejected", "chosen")]
         for name, row in (("as-it-is", self.rows[victim]), *others):
             # One name of the file, so that a place names the same row.
             file = self.write("turned.jsonl", [*self.rows[:victim], row, *self.rows[victim + 1:]])
-            steps += self.steps("documents-" + name, *LAYOUTS[3][1], "--cpo_alpha", "0", "--document_log", "all", "--max_steps", "1",
+            steps += self.steps(f"documents-{name}-{flags[1]}", *LAYOUTS[3][1], *flags, "--document_log", "all", "--max_steps", "1",
                                 ranks=4, data=file)
-            shown = run("inspect", self.path("documents-" + name), "--step", "1", "--json")
+            shown = run("inspect", self.path(f"documents-{name}-{flags[1]}"), "--step", "1", "--json")
             self.expect(shown, 0)
             losses.append({f"{file}:{line}": [] for line in range(1, PAIRS + 1)})
             for document in map(json.loads, shown.stdout.splitlines()):
@@ -186,18 +207,30 @@ class Layouts(WithoutReference):
 
 
 class Evaluation(WithoutReference):
-    def expect_evaluation(self, line, sums, counts, settings):
-        for key, expected in means(sums, counts, **settings).items():
+    def cross_entropy(self, model, rows):
+        """Of chosen sides with their prompts: the mean over all tokens."""
+        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+        total, count = 0, 0
+        for row in rows:
+            ids = torch.tensor([self.sides(row)[0][0]])
+            with torch.no_grad():
+                total += loaded(ids, labels=ids).loss.item() * (ids.numel() - 1)
+            count += ids.numel() - 1
+        return torch.tensor(total / count, dtype=torch.double)
+
+    def expect_evaluation(self, line, sums, counts, learned, settings):
+        for key, expected in means(sums, counts, learned, **settings).items():
             self.assertAlmostEqual(line["eval_" + key], expected, delta=2e-5 + 2e-6 * abs(expected), msg=key)
         self.assertEqual("eval_nll_loss" in line, has_nll(settings))
+        self.assertEqual("eval_" + ODDS[0] in line, settings.get("loss_type") == "orpo")
 
     def test_evaluation(self):
         others = random_pairs(11, 8)
         file = self.write("others.jsonl", others)
         counts = torch.tensor([[len(ids) - begin for ids in both] for both, begin in map(self.sides, others)], dtype=torch.double)
         before = test_preferences.Evaluation.log_probabilities(self, MODEL, others)
-        parts = [means(before[i:i + 4], counts[i:i + 4])["loss"] for i in range(0, len(others), 4)]
-        self.assertGreater(abs(means(before, counts)["loss"] - sum(parts) / len(parts)), 0.01)  # another number than the mean of batches
+        parts = [means(before[i:i + 4], counts[i:i + 4], None)["loss"] for i in range(0, len(others), 4)]
+        self.assertGreater(abs(means(before, counts, None)["loss"] - sum(parts) / len(parts)), 0.01)  # another number than the mean of batches
         runs = [({}, layout) for layout in ((None, []), LAYOUTS[0], LAYOUTS[1])]
         runs += [(settings, LAYOUTS[number % 2 * 3]) for number, settings in enumerate(some_of(EVALUATED))]
         for number, (settings, (ranks, layout)) in enumerate(runs):
@@ -206,9 +239,9 @@ class Evaluation(WithoutReference):
                 self.steps(name, *as_flags(settings), "--eval_on_start", "--eval_dataset_name", file, "--eval_strategy", "steps",
                            "--eval_steps", str(STEPS), "--per_device_eval_batch_size", "4", *layout, ranks=ranks)
                 first, last = [line for line in read_metrics(self.path(name)) if "eval_loss" in line]
-                self.expect_evaluation(first, before, counts, settings)
+                self.expect_evaluation(first, before, counts, self.cross_entropy(MODEL, others), settings)
                 after = test_preferences.Evaluation.log_probabilities(self, self.path(name), others)
-                self.expect_evaluation(last, after, counts, settings)
+                self.expect_evaluation(last, after, counts, self.cross_entropy(self.path(name), others), settings)
 
 
 class Settings(WithoutReference):
@@ -240,9 +273,11 @@ class Settings(WithoutReference):
         self.refuse("simpo_gamma", "--simpo_gamma", "0.7")
         for name in ("cpo_alpha", "simpo_gamma", "alpha"):
             self.refuse(name, "--" + name, "0.5", command="dpo")
+        self.refuse("alpha", "--loss_type", "orpo", "--alpha", "0.1")
+        self.refuse("loss_type", "--loss_type", "orpo", command="dpo")
         self.refuse("f_divergence_type", "--f_divergence_type", "forward_kl")
         self.refuse("cpo_alpha", "--cpo_alpha", "-0.1")
-        for loss in ("hinge", "ipo"):
+        for loss in ("hinge", "ipo", "orpo"):
             self.refuse("label_smoothing", "--loss_type", loss, "--label_smoothing", "0.1")
         self.refuse("label_smoothing", "--label_smoothing", "0.5")
 

@@ -14,6 +14,9 @@ inline constexpr std::array pair_metrics{"rewards/chosen",     "rewards/rejected
                                          "logps/chosen",       "logps/rejected"};
 // And where the cross-entropy of chosen answers is learned, too.
 inline constexpr const char* likelihood_metric = "nll_loss";
+// And of loss_type orpo: the logarithm of the ratio of the odds of both answers, and that of its
+// sigmoid.
+inline constexpr std::array odds_metrics{"log_odds_chosen", "log_odds_ratio"};
 // And of pairs that a reward model scores.
 inline constexpr std::array reward_metrics{"mean_reward", "accuracy", "margin"};
 

@@ -39,7 +39,8 @@ enum class LossType {
     discopop,
     sigmoid_norm,
     simpo,
-    alphapo
+    alphapo,
+    orpo
 };
 inline bool is_of_pairs(LossType loss) { return loss >= LossType::sigmoid; }
 // What a loss of pairs makes of the ratio of the probabilities of an answer under both models.
@@ -148,6 +149,8 @@ struct TrainingSettings {
         if (method == Method::dpo) return rpo_alpha.value_or(0);
         return method == Method::cpo && loss_type != LossType::alphapo ? cpo_alpha : 0;
     }
+    // Returns true if that cross-entropy is of their prompts, too.
+    bool learns_prompts() const { return method == Method::cpo && loss_type == LossType::orpo; }
     // Returns true if whole documents are scored, by a head in place of that of the vocabulary.
     bool learns_scores() const {
         return method == Method::reward || method == Method::classification;

@@ -5,6 +5,9 @@ namespace ringshard::data {
 // What a row of the data is to a run.
 struct RowContent {
     bool is_pair = false;  // a chosen and a rejected document; else one document, or packed ones
+    // The prompt of a chosen document is learned, too. Its targets have the weight 0, since they do
+    // not count for the answer.
+    bool learns_prompts = false;
     // Every token of a document that counts, which padding does not, has the label of the document,
     // and the last of them is its only target. Else the target of a token is the next one.
     bool is_scored = false;

@@ -20,9 +20,17 @@ struct StoredDistributions {
 // Pairs of a chosen and a rejected document, p of them, on the host. A side is one of these
 // documents: 2 x its pair, and 1 more for the rejected one.
 struct TokenPairs {
-    std::vector<int64_t> sides;      // of each of this rank's n targets
-    std::vector<double> targets;     // [2 p]: how many a side has, over the sequence group
-    std::vector<double> reference;   // [2 p]: log-probability of a side under the reference
+    struct Target {
+        int64_t side;
+        bool is_of_answer;  // else of a prompt
+    };
+    struct Side {
+        double of_answer = 0;  // targets, over the sequence group
+        double targets = 0;    // with those of its prompt
+        double reference = 0;  // log-probability of the answer under the reference
+    };
+    std::vector<Target> targets;     // n, of this rank
+    std::vector<Side> sides;         // 2 p
     double mean_chosen_targets = 1;  // of a pair, over all pairs of the step or the evaluation
 };
 

@@ -42,7 +42,8 @@ void add_preference_options(OptionTable& table) {
         .at_least(0);
     group
         .serve("cpo_alpha", &TrainingSettings::cpo_alpha,
-               "With method cpo: the weight of the cross-entropy of the chosen answers.")
+               "With method cpo: the weight of the cross-entropy of the chosen answers; with "
+               "loss_type orpo of their prompts, too.")
         .shapes_loss_if_set()
         .at_least(0);
     group

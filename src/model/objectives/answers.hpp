@@ -2,28 +2,31 @@
 
 #include <ATen/ops/empty.h>
 
+#include <span>
+
 #include "../pair_loss.hpp"
 #include "ringshard/config/metric_names.hpp"
 #include "ringshard/model/objective.hpp"
 
 namespace ringshard::model {
 
-// What a pair of answers costs, plus the cross-entropy of the chosen one, whose mean over the
-// targets of all chosen answers has this weight.
+// What a pair of answers costs, plus the cross-entropy of the chosen side, whose mean over the
+// targets of all chosen sides has this weight.
 template <class Loss>
 class LossWithLikelihood : public PairLoss {
 public:
     LossWithLikelihood(Loss loss, double weight) : loss_(std::move(loss)), weight_(weight) {}
 
     bool has_likelihood() const { return weight_ != 0; }
+    std::span<const char* const> own_metrics() const { return loss_.own_metrics(); }
     Value of(const PairSide& chosen, const PairSide& rejected,
              double mean_chosen_targets) const override {
         Value value = loss_.of(chosen, rejected);
         if (!has_likelihood()) return value;
         const double of_log_prob = weight_ / mean_chosen_targets;
-        value.loss -= of_log_prob * chosen.score;
-        value.d_chosen -= of_log_prob;
-        value.further.insert(value.further.end(), {-chosen.score, chosen.targets});
+        value.loss -= of_log_prob * chosen.likelihood;
+        value.d_likelihood = -of_log_prob;
+        value.further.insert(value.further.end(), {-chosen.likelihood, chosen.all_targets});
         return value;
     }
 
@@ -34,7 +37,7 @@ private:
 
 // Learning from pairs of answers by their log-probabilities: tokens are learned by cross-entropy,
 // each times a weight that the loss of its pair gives. `Loss` has of(), whose further numbers are
-// config::pair_metrics.
+// config::pair_metrics, and then its own_metrics().
 template <class Loss>
 class AnswersObjective : public Objective {
 public:
@@ -43,6 +46,7 @@ public:
     std::vector<FurtherNumber> further_numbers() const override {
         std::vector<FurtherNumber> numbers;
         for (const char* name : config::pair_metrics) numbers.push_back({name});
+        for (const char* name : loss_.own_metrics()) numbers.push_back({name});
         if (!loss_.has_likelihood()) return numbers;
         const size_t targets = numbers.size() + 1;
         numbers.push_back({config::likelihood_metric, targets});

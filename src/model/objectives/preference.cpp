@@ -111,6 +111,7 @@ class Preference {
 public:
     explicit Preference(const config::TrainingSettings& options) : options_(options) {}
 
+    static std::span<const char* const> own_metrics() { return {}; }
     PairLoss::Value of(const PairSide& chosen, const PairSide& rejected) const {
         const double of_chosen = options_.beta * (chosen.score - chosen.reference);
         const double of_rejected = options_.beta * (rejected.score - rejected.reference);

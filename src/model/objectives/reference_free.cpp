@@ -1,6 +1,8 @@
 #include "reference_free.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "../pair_loss.hpp"
 #include "answers.hpp"
@@ -21,7 +23,12 @@ public:
           has_margin_(options.loss_type == LossType::simpo ||
                       options.loss_type == LossType::alphapo) {}
 
+    std::span<const char* const> own_metrics() const {
+        if (options_.loss_type == LossType::orpo) return config::odds_metrics;
+        return {};
+    }
     PairLoss::Value of(const PairSide& chosen, const PairSide& rejected) const {
+        if (options_.loss_type == LossType::orpo) return of_odds(chosen, rejected);
         const double share_of_chosen = share_of(chosen);
         const double share_of_rejected = share_of(rejected);
         const double of_chosen = chosen.score * share_of_chosen;
@@ -43,6 +50,26 @@ private:
         double value;
         double derivative;
     };
+
+    // The odds of an answer are p / (1 - p), where log p is its mean log-probability.
+    PairLoss::Value of_odds(const PairSide& chosen, const PairSide& rejected) const {
+        const double of_chosen = chosen.score / chosen.targets;
+        const double of_rejected = rejected.score / rejected.targets;
+        const auto log_odds = [](double log_prob) {
+            return Slope{log_prob - std::log(-std::expm1(log_prob)), -1 / std::expm1(log_prob)};
+        };
+        const Slope odds_of_chosen = log_odds(of_chosen);
+        const Slope odds_of_rejected = log_odds(of_rejected);
+        const double difference = odds_of_chosen.value - odds_of_rejected.value;
+        const double beta = options_.beta;
+        const double slope = -beta * sigmoid(-difference);
+        return {beta * minus_log_sigmoid(difference),
+                slope * odds_of_chosen.derivative / chosen.targets,
+                -slope * odds_of_rejected.derivative / rejected.targets,
+                {beta * of_chosen, beta * of_rejected, of_chosen > of_rejected ? 1.0 : 0.0,
+                 beta * (of_chosen - of_rejected), of_chosen, of_rejected, difference,
+                 -minus_log_sigmoid(difference)}};
+    }
 
     // Some losses compare means over the tokens of an answer.
     double share_of(const PairSide& side) const {
