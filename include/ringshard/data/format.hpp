@@ -77,6 +77,9 @@ struct EncodedRow {
     std::vector<Unused> unused;
 };
 
+struct EncoderParts;
+struct EncoderState;
+
 // Tokenizes rows. Threads may share an encoder; each has its own Scratch.
 class RowEncoder {
 public:
@@ -108,10 +111,8 @@ public:
     int64_t num_rows_with_reasoning() const;
 
 private:
-    struct Parts;
-    class Encoding;
-    explicit RowEncoder(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+    explicit RowEncoder(std::unique_ptr<EncoderParts> parts);
+    std::unique_ptr<EncoderParts> parts_;
 };
 
 class RowEncoder::Scratch {
@@ -122,8 +123,7 @@ public:
 
 private:
     friend class RowEncoder;
-    struct State;
-    std::unique_ptr<State> state_;
+    std::unique_ptr<EncoderState> state_;
 };
 
 }  // namespace ringshard::data
