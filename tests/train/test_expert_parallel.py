@@ -10,7 +10,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from joint_adapters import tensors  # noqa: E402
+from adapters_together import tensors  # noqa: E402
 from trainer import TrainerTest, read_steps, run, some_of  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
