@@ -1,6 +1,5 @@
 #include "learner_logs.hpp"
 
-#include "ringshard/base/wall_clock.hpp"
 #include "trainer_state.hpp"
 
 namespace ringshard::train {
@@ -10,8 +9,9 @@ LearnerLogs::LearnerLogs(const Trainer& trainer, const comm::Group& world,
     : trainer_(trainer), world_(world), output_dir_(store.output_dir()), of_run_(of_run) {
     for (size_t learner = 0; learner < trainer.learners().size(); ++learner) {
         if (trainer.learners()[learner].name().empty()) continue;
-        own_.emplace(learner,
-                     Own{MetricsFile(store.claim(), folder(learner)), LogHistory(folder(learner))});
+        own_.emplace(learner, MetricsLog(store.claim(), folder(learner),
+                                         trainer.learners()[learner].progress().sums,
+                                         [this](const std::string& text) { of_run_.say(text); }));
     }
 }
 
@@ -28,22 +28,14 @@ void LearnerLogs::show_line_of_run(const MetricsLine& line, const Show& show) co
 std::optional<Failure> LearnerLogs::read_lines(size_t learner,
                                                const std::filesystem::path& checkpoint,
                                                const Show& show) {
-    Own& own = own_.at(learner);
     std::error_code error;
     std::filesystem::create_directories(folder(learner), error);
     if (error)
         return Failure{ExitCode::io, format_text("{} cannot be made: {}", folder(learner).string(),
                                                  error.message())};
-    if (!checkpoint.empty()) {
-        const auto warning =
-            own.file.restore(checkpoint / state_file(trainer_.learners()[learner].name()));
-        if (!warning) return warning.failure();
-        if (!warning.value().empty()) of_run_.say("warning: " + warning.value());
-    }
-    return own.file.clean([&](const MetricsLine& line) {
-        own.history.add(line);
-        show(learner, line);
-    });
+    const auto state = state_file(trainer_.learners()[learner].name());
+    return own_.at(learner).read_lines(checkpoint.empty() ? checkpoint : checkpoint / state,
+                                       [&](const MetricsLine& line) { show(learner, line); });
 }
 
 std::optional<comm::AgreedFailure> LearnerLogs::begin(const std::filesystem::path& checkpoint,
@@ -51,11 +43,8 @@ std::optional<comm::AgreedFailure> LearnerLogs::begin(const std::filesystem::pat
     if (own_.empty()) return std::nullopt;
     std::optional<Failure> failure;
     for (auto& [learner, own] : own_) {
-        if (!world_.is_root() || failure) break;
-        failure = read_lines(learner, checkpoint, show);
-        own.totals.before =
-            trainer_.learners()[learner].progress().sums.value_or(own.history.sums());
-        own.operations = own.totals.before.operations;
+        if (world_.is_root() && !failure) failure = read_lines(learner, checkpoint, show);
+        own.begin();
     }
     return comm::first_failure(world_, failure);
 }
@@ -63,35 +52,20 @@ std::optional<comm::AgreedFailure> LearnerLogs::begin(const std::filesystem::pat
 void LearnerLogs::add(const StepNumbers& numbers) {
     for (auto& [learner, own] : own_) {
         const StepNumbers& mine = numbers.learners[learner];
-        if (mine.step == 0) continue;  // it has ended
-        own.window.add(mine);
-        own.totals.add(mine);
-        own.operations += mine.operations;
+        if (mine.step > 0) own.add(mine);  // else it has ended
     }
-}
-
-std::optional<Failure> LearnerLogs::record(Own& own, MetricsLine line,
-                                           const std::vector<TextSample>& samples) {
-    line.emplace_back("time", seconds_since_1970());
-    auto appended = own.file.append(line, samples);
-    if (appended.failure) return appended.failure;
-    own.history.add(line);
-    if (!appended.warning.empty()) of_run_.say("warning: " + appended.warning);
-    return std::nullopt;
-}
-
-std::optional<Failure> LearnerLogs::record_steps(Own& own) {
-    if (own.window.is_empty()) return std::nullopt;
-    MetricsLine line = step_line(own.window.take(), of_run_.usage());
-    line.emplace_back("total_flos", own.operations);
-    return world_.is_root() ? record(own, line) : std::nullopt;
 }
 
 std::optional<comm::AgreedFailure> LearnerLogs::write_steps(const std::vector<size_t>& learners) {
     if (own_.empty() || learners.empty()) return std::nullopt;
     std::optional<Failure> failure;
-    for (const size_t learner : learners)
-        if (auto mine = record_steps(own_.at(learner)); !failure) failure = std::move(mine);
+    for (const size_t learner : learners) {
+        MetricsLog& own = own_.at(learner);
+        const auto steps = own.take_steps();
+        if (!steps || !world_.is_root()) continue;
+        MetricsLine line = own.line_of(*steps, of_run_.usage());
+        if (auto mine = own.record(line); !failure) failure = std::move(mine);
+    }
     return comm::first_failure(world_, failure);
 }
 
@@ -101,36 +75,30 @@ MetricsLine LearnerLogs::line_of(size_t number, const EvaluationNumbers& numbers
                            learner.progress().num_tokens, numbers);
 }
 
-std::optional<comm::AgreedFailure> LearnerLogs::write(size_t learner, const MetricsLine& line,
+std::optional<comm::AgreedFailure> LearnerLogs::write(size_t learner, MetricsLine line,
                                                       const std::string& shown,
                                                       const std::vector<TextSample>& samples) {
     if (!has_own(learner)) return of_run_.write(line, shown, samples);
     std::optional<Failure> failure;
-    if (world_.is_root()) failure = record(own_.at(learner), line, samples);
+    if (world_.is_root()) failure = own_.at(learner).record(line, samples);
     return comm::first_failure(world_, failure);
 }
 
 std::optional<comm::AgreedFailure> LearnerLogs::write_end(size_t number) {
     const Learner& learner = trainer_.learners()[number];
-    Own& own = own_.at(number);
+    MetricsLog& own = own_.at(number);
     std::optional<Failure> failure;
     if (world_.is_root()) {
-        MetricsLine last = own.totals.end_line(learner.num_steps(), learner.epochs_done());
-        last.emplace_back("total_flos", own.operations);
-        failure = record(own, last);
-        if (!failure) failure = own.file.write_kept();
+        MetricsLine last = own.end_line(learner.num_steps(), learner.epochs_done());
+        failure = own.record(last);
+        if (!failure) failure = own.write_kept();
     }
     return comm::first_failure(world_, failure);
 }
 
 LogHistory::View LearnerLogs::state(size_t number) const {
     const Learner& learner = trainer_.learners()[number];
-    const Own& own = own_.at(number);
-    LogHistory::View history = own.history.view();
-    history.epoch = learner.epochs_done();
-    history.num_tokens = learner.progress().num_tokens;
-    history.total_flos = own.operations;
-    return history;
+    return own_.at(number).view(learner.epochs_done(), learner.progress().num_tokens);
 }
 
 std::map<std::string, LogHistory::View> LearnerLogs::histories() const {
@@ -144,7 +112,8 @@ std::vector<size_t> LearnerLogs::cut_off_at(int64_t step) const {
     const std::vector<Learner>& learners = trainer_.learners();
     std::vector<int64_t> is_cut_off(learners.size());
     for (size_t learner = 0; learner < learners.size(); ++learner) {
-        const LogHistory& history = has_own(learner) ? own_.at(learner).history : of_run_.history();
+        const LogHistory& history =
+            (has_own(learner) ? own_.at(learner) : of_run_.metrics()).history();
         const int64_t end = learners[learner].num_steps();
         is_cut_off[learner] = end <= step && world_.is_root() && !history.has_end_at(end) ? 1 : 0;
     }

@@ -6,7 +6,6 @@
 
 #include "log.hpp"
 #include "ringshard/train/trainer.hpp"
-#include "summary.hpp"
 
 namespace ringshard::train {
 
@@ -33,7 +32,7 @@ public:
     // Returns the line of an evaluation after the last step.
     MetricsLine line_of(size_t learner, const EvaluationNumbers& numbers) const;
     // `shown`: in the log of the run. `samples`: on rank 0.
-    std::optional<comm::AgreedFailure> write(size_t learner, const MetricsLine& line,
+    std::optional<comm::AgreedFailure> write(size_t learner, MetricsLine line,
                                              const std::string& shown,
                                              const std::vector<TextSample>& samples);
     // The last line of a learner with metrics of its own, after its last step.
@@ -51,24 +50,14 @@ public:
     std::map<std::string, LogHistory::View> histories() const;
 
 private:
-    struct Own {
-        MetricsFile file;
-        LogHistory history;
-        StepWindow window{};
-        RunTotals totals{};
-        double operations = 0;  // of the run so far
-    };
     std::optional<Failure> read_lines(size_t learner, const std::filesystem::path& checkpoint,
                                       const Show& show);
-    std::optional<Failure> record(Own& own, MetricsLine line,
-                                  const std::vector<TextSample>& samples = {});
-    std::optional<Failure> record_steps(Own& own);
 
     const Trainer& trainer_;
     const comm::Group& world_;
     std::filesystem::path output_dir_;
     Log& of_run_;
-    std::map<size_t, Own> own_;
+    std::map<size_t, MetricsLog> own_;
 };
 
 }  // namespace ringshard::train

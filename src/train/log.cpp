@@ -1,7 +1,6 @@
 #include "log.hpp"
 
 #include "ringshard/base/wall_clock.hpp"
-
 #include "summary.hpp"
 
 namespace ringshard::train {
@@ -12,25 +11,10 @@ Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
     : world_(world),
       settings_(settings),
       run_(std::move(run)),
-      sums_before_(beginning.sums),
-      file_(store.claim(), store.output_dir()),
-      history_(store.output_dir()),
+      metrics_(store.claim(), store.output_dir(), beginning.sums,
+               [this](const std::string& text) { say(text); }),
       progress_(world.is_root() && !settings.disable_tqdm && Progress::stderr_is_terminal(),
                 beginning.step, num_steps) {}
-
-std::optional<Failure> Log::read_lines(const std::filesystem::path& state,
-                                       const std::function<void(const MetricsLine&)>& show) {
-    if (!state.empty()) {
-        const auto warning = file_.restore(state);
-        if (!warning) return warning.failure();
-        if (!warning.value().empty()) progress_.say("warning: " + warning.value());
-    }
-    return file_.clean([&](const MetricsLine& line) {
-        history_.add(line);
-        trackers_.restore(line);
-        show(line);
-    });
-}
 
 std::optional<comm::AgreedFailure> Log::begin(double peak_operations,
                                               const std::filesystem::path& state,
@@ -41,27 +25,25 @@ std::optional<comm::AgreedFailure> Log::begin(double peak_operations,
     if (world_.is_root()) {
         const auto warn = [this](const std::string& text) { say(text); };
         trackers_ = Trackers(settings_, run_, warn);
-        hooks_ = Hooks(settings_, file_.folder(), warn);
-        mine = read_lines(state, show);
+        hooks_ = Hooks(settings_, metrics_.folder(), warn);
+        mine = metrics_.read_lines(state, [&](const MetricsLine& line) {
+            trackers_.restore(line);
+            show(line);
+        });
     }
-    operations_ = sums_before().operations;
+    metrics_.begin();
     return comm::first_failure(world_, mine);
 }
 
 std::optional<Failure> Log::record(MetricsLine line, const std::vector<TextSample>& samples) {
-    line.emplace_back("time", seconds_since_1970());
-    auto appended = file_.append(line, samples);
-    if (appended.failure) return appended.failure;
-    history_.add(line);
+    if (auto failure = metrics_.record(line, samples)) return failure;
     trackers_.add(line);
     hooks_.take(line);
-    if (!appended.warning.empty()) progress_.say("warning: " + appended.warning);
     return std::nullopt;
 }
 
 void Log::add(const StepNumbers& numbers) {
-    window_.add(numbers);
-    operations_ += numbers.operations;
+    metrics_.add(numbers);
     if (!world_.is_root()) return;
     progress_.step(numbers);
     for (const std::string& name : numbers.attention)
@@ -75,15 +57,13 @@ void Log::add(const StepNumbers& numbers) {
 }
 
 std::optional<comm::AgreedFailure> Log::write_steps(const MemoryByKind& memory) {
-    if (window_.is_empty()) return std::nullopt;
-    StepWindow::Summary summary = window_.take();
+    const auto steps = metrics_.take_steps();
+    if (!steps) return std::nullopt;
     usage_.take_maxima(memory, world_);
-    MetricsLine line = step_line(summary, usage_);
-    line.emplace_back("total_flos", operations_);
     std::optional<Failure> failure;
     if (world_.is_root()) {
-        progress_.logged(summary);
-        failure = record(line);
+        progress_.logged(*steps);
+        failure = record(metrics_.line_of(*steps, usage_));
     }
     return comm::first_failure(world_, failure);
 }
@@ -105,7 +85,7 @@ void Log::say(const std::string& text) {
 
 std::optional<comm::AgreedFailure> Log::end() {
     trackers_.end(seconds_since_1970());
-    return comm::first_failure(world_, world_.is_root() ? file_.write_kept() : std::nullopt);
+    return comm::first_failure(world_, world_.is_root() ? metrics_.write_kept() : std::nullopt);
 }
 
 }  // namespace ringshard::train

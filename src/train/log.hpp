@@ -2,12 +2,11 @@
 
 #include "event_schedule.hpp"
 #include "hooks.hpp"
-#include "log_history.hpp"
+#include "metrics_log.hpp"
 #include "progress.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/report/tracker.hpp"
-#include "ringshard/train/metrics.hpp"
 #include "trackers.hpp"
 
 namespace ringshard::train {
@@ -47,33 +46,23 @@ public:
     // Fails if the disk has not taken all lines. Collective over the world.
     std::optional<comm::AgreedFailure> end();
 
-    // The history and totals of all lines of the run so far; empty but on rank 0.
-    const LogHistory& history() const { return history_; }
-    double operations() const { return operations_; }
-    // The sums of the attempts before: of the checkpoint, or else of their lines.
-    checkpoint::RunSums sums_before() const { return sums_before_.value_or(history_.sums()); }
+    const MetricsLog& metrics() const { return metrics_; }
     const Usage& usage() const { return usage_; }
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
 private:
-    std::optional<Failure> read_lines(const std::filesystem::path& state,
-                                      const std::function<void(const MetricsLine&)>& show);
     std::optional<Failure> record(MetricsLine line, const std::vector<TextSample>& samples = {});
 
     const comm::Group& world_;
     config::LoggingSettings settings_;
     report::TrackedRun run_;
-    std::optional<checkpoint::RunSums> sums_before_;
-    MetricsFile file_;
-    LogHistory history_;
+    MetricsLog metrics_;
     Trackers trackers_;
     Hooks hooks_;
     Progress progress_;
-    StepWindow window_;
     std::vector<SkipWarnings> skips_;  // by learner
     std::set<std::string> attention_;  // operators that were reported
     Usage usage_;
-    double operations_ = 0;  // of the run so far
 };
 
 }  // namespace ringshard::train

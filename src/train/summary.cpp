@@ -17,6 +17,7 @@ void RunTotals::add(const StepNumbers& numbers) {
     rows += numbers.rows;
     tokens += numbers.step_tokens;
     seconds_in_steps += numbers.seconds;
+    operations += numbers.operations;
     if (numbers.is_skipped()) return;
     if (num_losses == 0) first_loss = numbers.loss;
     ++num_losses;
@@ -33,10 +34,12 @@ MetricsLine RunTotals::end_line(int64_t step, double epoch) const {
              (before.loss + sum_of_losses) / static_cast<double>(std::max<int64_t>(1, all_losses))},
             {"train_runtime", seconds},
             {"train_samples_per_second", static_cast<double>(rows) / seconds},
-            {"train_steps_per_second", static_cast<double>(num_steps) / seconds}};
+            {"train_steps_per_second", static_cast<double>(num_steps) / seconds},
+            {"total_flos", all_operations()}};
 }
 
-std::string RunTotals::summary(int64_t step, int64_t peak_memory_bytes, const BestModel& best,
+std::string RunTotals::summary(int64_t step, const std::vector<EvaluationNumbers>& evaluated,
+                               int64_t peak_memory_bytes, const BestModel& best,
                                const std::filesystem::path& folder,
                                const std::string& result) const {
     std::ostringstream out;

@@ -15,7 +15,6 @@ namespace ringshard::train {
 // The results of this attempt, from its first step to the end.
 struct RunTotals {
     checkpoint::RunSums before{};  // of the attempts that it goes on from
-    int64_t first_step = 0;
     int64_t num_steps = 0;
     int64_t rows = 0;
     int64_t tokens = 0;
@@ -24,15 +23,17 @@ struct RunTotals {
     double first_loss = 0;
     double last_loss = 0;
     double seconds_in_steps = 0;
-    std::vector<EvaluationNumbers> evaluated;
+    double operations = 0;
     Timer since_start;
 
     void add(const StepNumbers& numbers);
+    double all_operations() const { return before.operations + operations; }
     // train_runtime and what transformers writes with it.
     MetricsLine end_line(int64_t step, double epoch) const;
-    // A table for people, with where the results are. `result`: where the model or its adapters
-    // are.
-    std::string summary(int64_t step, int64_t peak_memory_bytes, const BestModel& best,
+    // A table for people, with where the results are. `evaluated`: the last numbers of each set.
+    // `result`: where the model or its adapters are.
+    std::string summary(int64_t step, const std::vector<EvaluationNumbers>& evaluated,
+                        int64_t peak_memory_bytes, const BestModel& best,
                         const std::filesystem::path& folder, const std::string& result) const;
 };
 

@@ -178,6 +178,8 @@ StepSums Trainer::run(MicroBatches micro_batches, const StepWork& work,
         learner.token_numbers.resize(narrow<size_t>(model_.objective().numbers_per_token()));
     const double* next = add_up(of_micro_batches, numbers.const_data_ptr<double>(), sums.learners);
     for (StepSums::Learner& learner : sums.learners) learner.gradient_squares = *next++;
+    if (faults_ != nullptr && faults_->corruption_at("prove:norm") != Faults::Corruption::none)
+        for (StepSums::Learner& learner : sums.learners) learner.gradient_squares = 0;
     return sums;
 }
 
@@ -330,8 +332,6 @@ StepNumbers Trainer::step(const std::function<ControlFlags()>& look,
 
     StepNumbers numbers = work.numbers();
     StepSums sums = run(std::move(micro_batches), work, numbers.attention);
-    if (faults_ != nullptr && faults_->corruption_at("prove:norm") != Faults::Corruption::none)
-        for (StepSums::Learner& learner : sums.learners) learner.gradient_squares = 0;
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
     world_.flight_recorder().set_activity("summing the numbers of the step");

@@ -67,7 +67,6 @@ private:
         });
     }
     int64_t step() const { return parts_.trainer.steps_done(); }
-    LogHistory::View history() const;
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
     MaybeFailure write_lines(const Dues& due);
     MaybeFailure stop_or_save(const ControlFlags& flags, const Due& due, bool found_best);
@@ -86,7 +85,6 @@ private:
     LearnerLogs learner_logs_;
     CheckpointManager checkpoints_;
     std::vector<std::unique_ptr<Component>> components_;
-    RunTotals totals_;
 };
 
 MaybeFailure Run::begin() {
@@ -107,8 +105,6 @@ MaybeFailure Run::begin() {
             "is that of the last step, not the best one");
     for (const auto& component : components_)
         if (const auto failure = component->begin(parts_.resumed_texts)) return failure;
-    totals_.first_step = step();
-    totals_.before = log_.sums_before();
     for (const size_t learner : learner_logs_.cut_off_at(step()))
         if (const auto failure = end_learner(learner)) return failure;
     if (!parts_.config.evaluation.eval_on_start || step() > 0) return std::nullopt;
@@ -123,7 +119,7 @@ std::vector<size_t> Run::all_learners() const {
 }
 
 bool Run::is_complete() {
-    const bool has_end = log_.history().has_end_at(step());
+    const bool has_end = log_.metrics().history().has_end_at(step());
     return !has_steps_left() && parts_.world.maximum(has_end ? 1 : 0) == 1;
 }
 
@@ -175,7 +171,6 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     log_.add(numbers);
     log_.look_after_hooks();
     learner_logs_.add(numbers);
-    totals_.add(numbers);
     if (const auto failure = checkpoints_.report_finished(numbers.flags.finished_save, step()))
         return failure;
     const Dues due = dues_after(parts_.config, events_, parts_.trainer, numbers);
@@ -233,20 +228,13 @@ MemoryByKind Run::memory() const {
     return memory;
 }
 
-// The history with the numbers as they stand now: the last steps may have no line yet.
-LogHistory::View Run::history() const {
-    LogHistory::View history = log_.history().view();
-    history.epoch = parts_.trainer.epochs_done();
-    history.num_tokens = parts_.trainer.progress().num_tokens();
-    history.total_flos = log_.operations();
-    return history;
-}
-
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
     return [&config = parts_.config, events = events_, of_run = evaluations_.of_run(),
-            all_best = evaluations_.all_best(), history = history(),
+            all_best = evaluations_.all_best(),
+            history = log_.metrics().view(parts_.trainer.epochs_done(),
+                                          parts_.trainer.progress().num_tokens()),
             of_learners = learner_logs_.histories(), num_steps = parts_.trainer.planned_steps(),
             step = step(), coming, folder = parts_.store.output_dir()] {
         checkpoint::SaveNotes notes;
@@ -361,13 +349,12 @@ MaybeFailure Run::end() {
                          "in {} is whole, and no checkpoint is; make room there, and the same "
                          "command goes on from the checkpoint before and saves again",
                          folder.string())});
-    totals_.evaluated = evaluations_.last();
-    MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
-    last.emplace_back("total_flos", log_.operations());
-    if (const auto failure = log_.write(last, {})) return failure;
+    const MetricsLog& metrics = log_.metrics();
+    if (const auto failure = log_.write(metrics.end_line(step(), parts_.trainer.epochs_done()), {}))
+        return failure;
     if (const auto failure = log_.end()) return failure;
-    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), evaluations_.of_run().best, folder,
-                             result()));
+    log_.say(metrics.totals().summary(step(), evaluations_.last(), log_.peak_memory_bytes(),
+                                      evaluations_.of_run().best, folder, result()));
     if (parts_.config.checkpoint.push_to_hub)
         log_.say(format_text("to upload the result: {}",
                              upload_command(parts_.config.checkpoint, folder)));
