@@ -103,8 +103,8 @@ void check_rows_of_pairs(RuleReport& report) {
            "an answer is cut at its end, or the pair dropped; give keep_start or drop");
     refuse(data.assistant_only_loss, "assistant_only_loss",
            "an answer is compared as a whole; leave it out");
-    refuse(!data.completion_only_loss.value_or(true), "completion_only_loss",
-           "answers are compared, without their prompt; leave it out");
+    refuse(!data.completion_only_loss.value_or(true) && !config.training.compares_odds(),
+           "completion_only_loss", "answers are compared, without their prompt; leave it out");
     refuse(!data.roles_to_train.empty(), "roles_to_train",
            "an answer is compared as a whole; leave it out");
     refuse(data.train_on_last_turn_only, "train_on_last_turn_only",

@@ -33,10 +33,19 @@ bool is_share_of_all(const config::DataSettings& data) { return data.test_split_
 }  // namespace
 
 RowContent row_content(const config::TrainingSettings& training) {
-    return {.is_pair = training.learns_pairs(),
-            .learns_prompts = training.learns_prompts(),
-            .is_scored = training.learns_scores()};
+    return {.is_pair = training.learns_pairs(), .is_scored = training.learns_scores()};
 }
+
+namespace {
+
+RowContent content_of(const config::Config& config) {
+    RowContent content = row_content(config.training);
+    content.learns_prompts =
+        config.training.compares_odds() && !config.data.completion_only_loss.value_or(false);
+    return content;
+}
+
+}  // namespace
 
 Expected<FormatSettings> format_settings(const config::Config& config, const HubCache& hub) {
     const config::DataSettings& data = config.data;
@@ -58,7 +67,7 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .loss_scale = config::loss_scale_rules(data.loss_scale),
                           .agent_template = data.agent_template,
                           .text_only = data.text_only,
-                          .content = row_content(config.training),
+                          .content = content_of(config),
                           .num_labels = config.training.classes(),
                           .class_names = config.training.class_names};
     if (auto failure = take_labels_of_model(format)) return *failure;
@@ -89,7 +98,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.rows = {.max_length = data.max_length,
                         .min_length = data.min_length,
                         .truncation = data.truncation_mode,
-                        .content = row_content(config.training),
+                        .content = content_of(config),
                         .packs = data.packing,
                         .strategy = data.packing_strategy,
                         .scope = data.packing_scope,

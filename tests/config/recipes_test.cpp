@@ -424,7 +424,7 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(config.data.roles_to_train.empty());
     BOOST_TEST(config.data.row_template.find("rejected_response") != std::string::npos);
     BOOST_TEST(refuses("kto.sh", command + "--rlhf_type kto\n", "rlhf_type = kto"));
-    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo, cpo, simpo or rm"));
+    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo, cpo, simpo, orpo or rm"));
     BOOST_TEST(of_recipe("rpo.sh", command + "--rlhf_type dpo --rpo_alpha 0.1\n")
                    .training.rpo_alpha.value() == 0.1);
     BOOST_TEST(refuses("sft.sh", "swift sft --model m --dataset d --loss_type infonce\n",
@@ -444,6 +444,10 @@ BOOST_AUTO_TEST_CASE(pairs_without_a_reference) {
     BOOST_TEST((cpo.loss_type == config::LossType::ipo));
     BOOST_TEST(cpo.beta == 0.1);
     BOOST_TEST(cpo.cpo_alpha == 0.5);
+    const config::Config orpo = of_recipe("orpo.sh", command + "orpo --beta 0.2\n");
+    BOOST_TEST(orpo.training.compares_odds());
+    BOOST_TEST(orpo.training.beta == 0.2);
+    BOOST_TEST(orpo.data.completion_only_loss.value());
     const config::TrainingSettings axolotl =
         of_recipe("a.yaml",
                   "base_model: b\nrl: simpo\nrl_beta: 0.2\ncpo_alpha: 0.3\nsimpo_gamma: 0.4\n"

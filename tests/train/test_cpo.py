@@ -131,6 +131,18 @@ class Traces(WithoutReference):
         self.assertGreater(len(rows), PAIRS // 2)
         self.check("shaped", 5, SHAPED, rows)
 
+    def test_odds_without_prompts(self):
+        """completion_only_loss leaves the prompts out of the cross-entropy, which is then that of simpo."""
+        flags = ["--per_device_train_batch_size", str(BATCH), "--max_steps", "1"]
+        odds, = self.steps("answers-alone", *flags, "--loss_type", "orpo", "--completion_only_loss", "true")
+        simpo, = self.steps("of-simpo", *flags, "--loss_type", "simpo")
+        with_prompts, = self.steps("with-prompts", *flags, "--loss_type", "orpo", "--completion_only_loss", "false")
+        self.assertEqual(odds["nll_loss"], simpo["nll_loss"])
+        self.assertNotAlmostEqual(odds["nll_loss"], with_prompts["nll_loss"], delta=1e-3)
+        self.assertAlmostEqual(odds["loss"], odds["nll_loss"] - 0.1 * odds["log_odds_ratio"], delta=1e-6)
+        for key in (*REWARDS, *LOG_PROBABILITIES, *ODDS):
+            self.assertAlmostEqual(odds[key], with_prompts[key], delta=1e-6, msg=key)
+
     def test_conversations_and_implicit_prompts(self):
         """The chat template ends with EOS; behind one that ends otherwise TRL adds an EOS."""
         folder = shutil.copytree(MODEL, self.path("model"))

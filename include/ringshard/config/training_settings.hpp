@@ -149,8 +149,7 @@ struct TrainingSettings {
         if (method == Method::dpo) return rpo_alpha.value_or(0);
         return method == Method::cpo && loss_type != LossType::alphapo ? cpo_alpha : 0;
     }
-    // Returns true if that cross-entropy is of their prompts, too.
-    bool learns_prompts() const { return method == Method::cpo && loss_type == LossType::orpo; }
+    bool compares_odds() const { return method == Method::cpo && loss_type == LossType::orpo; }
     // Returns true if whole documents are scored, by a head in place of that of the vocabulary.
     bool learns_scores() const {
         return method == Method::reward || method == Method::classification;

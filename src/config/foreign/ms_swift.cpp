@@ -111,11 +111,13 @@ void read_swift_method(ForeignImport& import) {
     if (import.has("rlhf_type") && !swift_learns_pairs(import))
         return import.refuse("rlhf_type", reasons::fine_tuning_only);
     if (!import.has("rlhf_type") && import.text("command") == "swift rlhf")
-        return import.refuse("command", "give rlhf_type dpo, cpo, simpo or rm");
+        return import.refuse("command", "give rlhf_type dpo, cpo, simpo, orpo or rm");
     read_swift_task(import);
-    const bool has_no_reference = type == "cpo" || type == "simpo";
+    const bool is_loss = type == "simpo" || type == "orpo";
+    const bool has_no_reference = type == "cpo" || is_loss;
     read_for(import, type == "rm", {"center_rewards_coefficient"}, "it concerns rewards");
-    read_for(import, has_no_reference, {"cpo_alpha"}, "it concerns rlhf_type cpo and simpo");
+    read_for(import, has_no_reference && type != "orpo", {"cpo_alpha"},
+             "it concerns rlhf_type cpo and simpo");
     read_for(import, type == "dpo", {"rpo_alpha"}, "it concerns rlhf_type dpo");
     read_for(import, type == "simpo", {"simpo_gamma"}, "it concerns rlhf_type simpo");
     if (!swift_learns_pairs(import) || type == "rm") read_loss_of_tokens(import);
@@ -125,13 +127,14 @@ void read_swift_method(ForeignImport& import) {
                : has_no_reference ? std::string("cpo")
                                   : type);
     if (type == "rm") return;
+    if (is_loss) import.set("rlhf_type", "loss_type", type);
+    if (type == "orpo") import.set_default("completion_only_loss", "true");
     if (type == "simpo") {
-        import.set("rlhf_type", "loss_type", type);
         import.set_default("simpo_gamma", "1");
         import.set_default("beta", "2");
     }
     read_for(import, true, {"beta"}, "");
-    read_for(import, type != "simpo", {"loss_type"}, "rlhf_type simpo is the loss");
+    read_for(import, !is_loss, {"loss_type"}, "rlhf_type is the loss");
     if (import.number("label_smoothing", 0) > 0)
         import.refuse("label_smoothing",
                       "loss_type robust has label_smoothing, which is another loss");

@@ -13,7 +13,7 @@ void read_swift_template(ForeignImport& import);
 // Whether rows are pairs of answers, of `swift rlhf`.
 inline bool swift_learns_pairs(const ForeignImport& import) {
     const std::string type = import.text("rlhf_type");
-    return type == "dpo" || type == "cpo" || type == "simpo" || type == "rm";
+    return type == "dpo" || type == "cpo" || type == "simpo" || type == "orpo" || type == "rm";
 }
 // Whether rows have labels.
 inline bool swift_classifies(const ForeignImport& import) {

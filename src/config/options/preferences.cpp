@@ -43,7 +43,7 @@ void add_preference_options(OptionTable& table) {
     group
         .serve("cpo_alpha", &TrainingSettings::cpo_alpha,
                "With method cpo: the weight of the cross-entropy of the chosen answers; with "
-               "loss_type orpo of their prompts, too.")
+               "loss_type orpo of their prompts, too, unless completion_only_loss is true.")
         .shapes_loss_if_set()
         .at_least(0);
     group
