@@ -26,7 +26,7 @@ public:
     void begin() { totals_.before = before_.value_or(history_.sums()); }
 
     void add(const StepNumbers& numbers);
-    // Returns the steps since the last ones; nothing if there are none.
+    // Returns the steps that no line has yet; nothing if there are none.
     std::optional<StepWindow::Summary> take_steps();
     MetricsLine line_of(const StepWindow::Summary& steps, const Usage& usage) const;
     MetricsLine end_line(int64_t step, double epoch) const;
