@@ -2,6 +2,7 @@
 
 #include "engine_commands.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/ops/vector_math.hpp"
 #include "version.hpp"
 
 // What the front finds with dlsym().
@@ -9,6 +10,7 @@ extern "C" const char* ringshard_engine_version() { return ringshard::version::p
 
 extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
     using namespace ringshard;
+    ops::resolve_vector_math();
     if (context.command == "doctor") return cli::run_doctor(context);
     if (context.command == "export") return cli::run_export(context);
     if (context.command == "init") return cli::run_init(context);
@@ -22,5 +24,6 @@ extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
 }
 
 extern "C" int ringshard_plan(const ringshard::cli::PlanContext& context) {
+    ringshard::ops::resolve_vector_math();
     return ringshard::cli::run_plan(context);
 }
