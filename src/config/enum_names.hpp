@@ -71,33 +71,37 @@ struct EnumNames<TrainedBiases> {
 };
 template <>
 struct EnumNames<Method> {
-    static constexpr NameTable<Method, 5> table{{{"sft", Method::sft},
+    static constexpr NameTable<Method, 6> table{{{"sft", Method::sft},
                                                  {"dpo", Method::dpo},
                                                  {"cpo", Method::cpo},
+                                                 {"kto", Method::kto},
                                                  {"reward", Method::reward},
                                                  {"classification", Method::classification}}};
 };
 template <>
 struct EnumNames<LossType> {
-    static constexpr NameTable<LossType, 19> table{{{"nll", LossType::nll},
-                                                    {"chunked_nll", LossType::nll},
-                                                    {"dft", LossType::dft},
-                                                    {"eaft", LossType::eaft},
-                                                    {"sigmoid", LossType::sigmoid},
-                                                    {"hinge", LossType::hinge},
-                                                    {"ipo", LossType::ipo},
-                                                    {"exo_pair", LossType::exo_pair},
-                                                    {"nca_pair", LossType::nca_pair},
-                                                    {"robust", LossType::robust},
-                                                    {"bco_pair", LossType::bco_pair},
-                                                    {"sppo_hard", LossType::sppo_hard},
-                                                    {"apo_zero", LossType::apo_zero},
-                                                    {"apo_down", LossType::apo_down},
-                                                    {"discopop", LossType::discopop},
-                                                    {"sigmoid_norm", LossType::sigmoid_norm},
-                                                    {"simpo", LossType::simpo},
-                                                    {"alphapo", LossType::alphapo},
-                                                    {"orpo", LossType::orpo}}};
+    static constexpr NameTable<LossType, 21> table{
+        {{"nll", LossType::nll},
+         {"chunked_nll", LossType::nll},
+         {"dft", LossType::dft},
+         {"eaft", LossType::eaft},
+         {"sigmoid", LossType::sigmoid},
+         {"hinge", LossType::hinge},
+         {"ipo", LossType::ipo},
+         {"exo_pair", LossType::exo_pair},
+         {"nca_pair", LossType::nca_pair},
+         {"robust", LossType::robust},
+         {"bco_pair", LossType::bco_pair},
+         {"sppo_hard", LossType::sppo_hard},
+         {"apo_zero", LossType::apo_zero},
+         {"apo_down", LossType::apo_down},
+         {"discopop", LossType::discopop},
+         {"sigmoid_norm", LossType::sigmoid_norm},
+         {"simpo", LossType::simpo},
+         {"alphapo", LossType::alphapo},
+         {"orpo", LossType::orpo},
+         {"kto", LossType::kto},
+         {"apo_zero_unpaired", LossType::apo_zero_unpaired}}};
 };
 template <>
 struct EnumNames<FDivergence> {

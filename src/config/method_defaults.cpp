@@ -6,10 +6,12 @@ Statements method_defaults(const std::string& method) {
     const Origin origin{Strength::imported_default, "default of " + method};
     if (method == "reward")
         return {{"learning_rate", "1e-4", origin}, {"truncation_mode", "drop", origin}};
-    if (method != "dpo" && method != "cpo") return {};
-    return {{"loss_type", "sigmoid", origin},
-            {"beta", "0.1", origin},
-            {"learning_rate", "1e-6", origin}};
+    if (method != "dpo" && method != "cpo" && method != "kto") return {};
+    Statements defaults{{"loss_type", method == "kto" ? "kto" : "sigmoid", origin},
+                        {"beta", "0.1", origin},
+                        {"learning_rate", "1e-6", origin}};
+    if (method == "kto") defaults.push_back({"train_sampling_strategy", "sequential", origin});
+    return defaults;
 }
 
 }  // namespace ringshard::config

@@ -20,6 +20,10 @@ std::vector<std::string_view> metrics_of(Method method) {
             names.emplace_back("mean_token_accuracy");
             names.insert(names.end(), pair_metrics.begin(), pair_metrics.end());
             break;
+        case Method::kto:
+            names.insert(names.end(), {baseline_metric, "mean_token_accuracy"});
+            names.insert(names.end(), answer_metrics.begin(), answer_metrics.end());
+            break;
         case Method::sft: names.emplace_back("mean_token_accuracy"); break;
     }
     return names;
@@ -32,13 +36,14 @@ std::vector<std::string_view> evaluation_metrics(const TrainingSettings& trainin
     if (training.likelihood_weight() == 0) std::erase(names, likelihood_metric);
     if (training.loss_type != LossType::orpo)
         for (const char* name : odds_metrics) std::erase(names, name);
+    if (!training.has_baseline()) std::erase(names, baseline_metric);
     return names;
 }
 
 std::vector<std::string_view> all_evaluation_metrics() {
     std::vector<std::string_view> all;
-    for (const Method method :
-         {Method::sft, Method::dpo, Method::cpo, Method::reward, Method::classification})
+    for (const Method method : {Method::sft, Method::dpo, Method::cpo, Method::kto, Method::reward,
+                                Method::classification})
         for (const std::string_view name : metrics_of(method)) all.push_back(name);
     return all;
 }

@@ -230,7 +230,7 @@ public:
         constexpr std::string_view beta = "beta";
         if (training.teacher_scores.empty()) {
             for (const char* name : {"beta", "loss_top_k", "loss_add_tail", "sft_alpha"})
-                if (settings_.is_fixed(name) && !(training.compares_answers() && name == beta))
+                if (settings_.is_fixed(name) && !(training.learns_answers() && name == beta))
                     complain(
                         {name, "teacher_scores"},
                         "it concerns distillation; name the teacher's scores, or leave it out");

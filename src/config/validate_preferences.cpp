@@ -31,7 +31,7 @@ void check_loss_beside_reference(RuleReport& report) {
     const auto refuse = [&](bool is_asked_for, std::vector<std::string> names, const char* why) {
         if (is_asked_for) report.complain(names, why);
     };
-    refuse(!is_of_pairs(training.loss_type) || training.loss_type >= LossType::simpo,
+    refuse(!is_of_answers(training.loss_type) || training.loss_type >= LossType::simpo,
            {"loss_type", "method"},
            "dpo learns from pairs beside a reference: give sigmoid or another of its losses");
     const bool smooths =
@@ -86,21 +86,40 @@ void check_loss_without_reference(RuleReport& report) {
                "concerns a reference, of method dpo; leave it out");
 }
 
-void check_rows_of_pairs(RuleReport& report) {
+// Of method kto.
+void check_loss_of_single_answers(RuleReport& report) {
+    const Settings& settings = report.settings();
+    const TrainingSettings& training = settings.values.training;
+    if (training.loss_type < LossType::kto)
+        report.complain({"loss_type", "method"},
+                        "kto learns from single answers: give kto or apo_zero_unpaired");
+    if (training.has_baseline() &&
+        settings.values.data.train_sampling_strategy != SamplingStrategy::sequential)
+        report.complain({"train_sampling_strategy", "loss_type"},
+                        "the baseline of loss_type kto joins each prompt with the answer of the "
+                        "row before, so rows stay in their order: give sequential (shuffle_dataset "
+                        "shuffles them once), or loss_type apo_zero_unpaired");
+    for (const char* name :
+         {"label_smoothing", "f_divergence_type", "f_alpha_divergence_coef", "discopop_tau"})
+        if (settings.is_fixed(name))
+            report.complain({name, "method"}, "concerns pairs of answers; leave it out");
+}
+
+void check_rows_of_answers(RuleReport& report) {
     const Config& config = report.settings().values;
     const DataSettings& data = config.data;
     const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
         if (is_asked_for) report.complain({name, "method"}, why);
     };
     refuse(data.packing, "packing",
-           "the two answers of a pair stand in a row of their own, without padding; leave it out");
+           "answers stand in a row of their own, without padding; leave it out");
     refuse(data.eval_packing.value_or(false), "eval_packing",
-           "the two answers of a pair stand in a row of their own; leave it out");
+           "answers stand in a row of their own; leave it out");
     refuse(data.skip_prepare_dataset, "skip_prepare_dataset",
-           "pairs are made of texts or messages; leave it out");
+           "answers are texts or messages; leave it out");
     refuse(data.min_length > 0, "min_length", "concerns rows of one document; leave it out");
     refuse(data.truncation_mode == TruncationMode::keep_end, "truncation_mode",
-           "an answer is cut at its end, or the pair dropped; give keep_start or drop");
+           "an answer is cut at its end, or its row dropped; give keep_start or drop");
     refuse(data.assistant_only_loss, "assistant_only_loss",
            "an answer is compared as a whole; leave it out");
     refuse(!data.completion_only_loss.value_or(true) && !config.training.compares_odds(),
@@ -115,7 +134,7 @@ void check_rows_of_pairs(RuleReport& report) {
            "an answer is compared as a whole; leave it out");
 }
 
-void check_run_of_pairs(RuleReport& report) {
+void check_run_of_answers(RuleReport& report) {
     const Config& config = report.settings().values;
     const TrainingSettings& training = config.training;
     const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
@@ -128,7 +147,7 @@ void check_run_of_pairs(RuleReport& report) {
     refuse(!config.adapter.adapters.empty(), "adapters",
            "adapters that train together learn by sft; train each of them in a run of its own");
     refuse(training.neftune_noise_alpha.value_or(0) > 0, "neftune_noise_alpha",
-           "pairs are compared without noise; leave it out");
+           "answers are compared without noise; leave it out");
 }
 
 }  // namespace
@@ -136,11 +155,16 @@ void check_run_of_pairs(RuleReport& report) {
 void check_preferences(RuleReport& report) {
     Settings& settings = report.settings();
     const TrainingSettings& training = settings.values.training;
-    if (training.learns_pairs()) {
-        check_rows_of_pairs(report);
-        check_run_of_pairs(report);
+    if (training.learns_pairs() || training.judges_answers()) {
+        check_rows_of_answers(report);
+        check_run_of_answers(report);
     }
-    if (training.compares_answers()) check_answers(report);
+    if (training.learns_answers()) check_answers(report);
+    if (training.method != Method::kto)
+        for (const char* name : {"desirable_weight", "undesirable_weight"})
+            if (settings.is_fixed(name))
+                report.complain({name, "method"},
+                                "concerns single answers, of method kto; leave it out");
     if (training.method != Method::cpo)
         for (const char* name : {"cpo_alpha", "simpo_gamma", "alpha"})
             if (settings.is_fixed(name))
@@ -151,10 +175,11 @@ void check_preferences(RuleReport& report) {
                         "concerns pairs beside a reference, of method dpo; leave it out");
     if (training.method == Method::dpo) return check_loss_beside_reference(report);
     if (training.method == Method::cpo) return check_loss_without_reference(report);
-    if (is_of_pairs(training.loss_type))
+    if (training.method == Method::kto) return check_loss_of_single_answers(report);
+    if (is_of_answers(training.loss_type))
         report.complain({"loss_type", "method"},
-                        "is a loss of pairs of a chosen and a rejected answer; train by "
-                        "`trainer dpo` or `trainer cpo`, or with that method");
+                        "is a loss of whole answers; train by `trainer dpo`, `trainer cpo` or "
+                        "`trainer kto`, or with that method");
     for (const char* name :
          {"label_smoothing", "f_divergence_type", "f_alpha_divergence_coef", "discopop_tau"})
         if (settings.is_fixed(name))

@@ -33,7 +33,9 @@ bool is_share_of_all(const config::DataSettings& data) { return data.test_split_
 }  // namespace
 
 RowContent row_content(const config::TrainingSettings& training) {
-    return {.is_pair = training.learns_pairs(), .is_scored = training.learns_scores()};
+    return {.is_pair = training.learns_pairs(),
+            .is_scored = training.learns_scores(),
+            .is_judged = training.judges_answers()};
 }
 
 namespace {

@@ -30,6 +30,7 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
                                      "joined"};
     if (settings.content.is_scored)
         columns.insert(columns.end(), {"label", "margin", "add_generation_prompt"});
+    if (settings.content.is_judged) columns.emplace_back("label");
     return columns;
 }
 
@@ -140,6 +141,21 @@ Expected<DatasetFormat> find_pair(const Value& row, bool is_scored) {
                         "one kind, text or messages",
                         prompt->kind(), are_chats ? "lists of messages" : "text"));
     return format;
+}
+
+// The format of single answers, with a label that says whether they are desirable.
+Expected<DatasetFormat> find_judged(const Value& row, const FormatSettings& settings) {
+    if (row.find("chosen") != nullptr && row.find("rejected") != nullptr)
+        return refuse(
+            "the rows are pairs of answers, with columns chosen and rejected: train on them by "
+            "`trainer dpo`, or make two rows of each pair, with prompt, completion and label");
+    if (row.find("prompt") == nullptr || row.find("label") == nullptr)
+        return refuse(
+            format_text("the rows are to be answers (method = kto), and there is no column {}; a "
+                        "row has prompt, completion, and label (true or false), and the columns "
+                        R"(are {}; column_map: {{"label": "NAME"}} takes one by another name)",
+                        row.find("label") == nullptr ? "label" : "prompt", column_names(row)));
+    return find_prompt_completion(row, settings);
 }
 
 Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& settings) {
@@ -261,6 +277,7 @@ Expected<DatasetFormat> find_columns(const Value& row, const FormatSettings& set
 
 Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settings) {
     if (settings.content.is_pair) return find_pair(row, settings.content.is_scored);
+    if (settings.content.is_judged) return find_judged(row, settings);
     if (settings.content.is_scored) return find_labelled(row, settings);
     if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
     Expected<DatasetFormat> format = find_columns(row, settings);
@@ -283,7 +300,8 @@ Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settin
 Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
     auto format = find_form(row, settings);
     if (format) format.value().used_columns = columns_of(format.value(), settings);
-    if (!format || settings.content.is_pair) return format;
+    if (format && settings.content.is_judged) format.value().used_columns.emplace_back("label");
+    if (!format || settings.content.has_answers()) return format;
     format.value().used_columns.emplace_back("weight");
     if (const Value* weight = row.find("weight"); weight != nullptr && !weight->is_null())
         format.value().warnings.emplace_back(

@@ -151,6 +151,22 @@ std::optional<Failure> read_pretokenized(const Value& row, const DatasetFormat& 
     return std::nullopt;
 }
 
+std::optional<Failure> apply_judgement(const Value& row, EncodedRow& into) {
+    const Value* const label = row.find("label");
+    const bool* const says = label == nullptr ? nullptr : label->truth();
+    const int64_t* const number = label == nullptr ? nullptr : label->integer();
+    if (says == nullptr && (number == nullptr || *number < 0 || *number > 1))
+        return bad_row(format_text("label is {}, where true or false is needed",
+                                   label == nullptr    ? "missing"
+                                   : number == nullptr ? label->kind()
+                                                       : concat(*number)));
+    if (std::ranges::count(into.labels, no_label) == std::ssize(into.labels))
+        return bad_row("completion has no token of an answer");
+    const bool is_desirable = says != nullptr ? *says : *number == 1;
+    if (!is_desirable) into.weights.assign(into.tokens.size(), -1.0F);
+    return std::nullopt;
+}
+
 std::optional<Failure> apply_row_weight(const Value& row, EncodedRow& into) {
     const Value* column = row.find("weight");
     if (column == nullptr || column->is_null()) return std::nullopt;

@@ -20,6 +20,9 @@ Expected<text::Value> read_messages(const text::Value& row, const char* column, 
 std::optional<Failure> read_pretokenized(const text::Value& row, const DatasetFormat& format,
                                          EncodedRow& into);
 
+// Weighs the targets of an answer by its column label: 1, or -1 if it is undesirable.
+std::optional<Failure> apply_judgement(const text::Value& row, EncodedRow& into);
+
 // Multiplies the loss of every token by the column weight. A row of weight 0 has no targets.
 std::optional<Failure> apply_row_weight(const text::Value& row, EncodedRow& into);
 

@@ -43,7 +43,9 @@ std::optional<RowTotals> read_totals(const std::string& about) {
 RowContent content_of(const std::string& about) {
     const auto read = text::read_json(about);
     const auto says = [&](const char* name) { return read && read.value().find(name) != nullptr; };
-    return {.is_pair = says("has_pairs"), .is_scored = says("is_scored")};
+    return {.is_pair = says("has_pairs"),
+            .is_scored = says("is_scored"),
+            .is_judged = says("is_judged")};
 }
 
 // Returns the sum over the chunks of a store that hold places of samples, in which the stores of
@@ -130,6 +132,7 @@ int64_t FlatBatch::num_targets() const {
 
 double FlatBatch::loss_weight() const {
     if (content.is_pair) return static_cast<double>(document_starts.size()) / 2;
+    if (content.is_judged) return static_cast<double>(document_starts.size());
     if (weights.empty()) return static_cast<double>(num_targets());
     double sum = 0;
     for (size_t i = 0; i < targets.size(); ++i)
@@ -146,8 +149,49 @@ int64_t FlatBatch::num_chosen_targets() const {
     return count;
 }
 
-void Rows::append(int64_t row, FlatBatch& batch) const {
-    for (const Piece& piece : pieces(row)) {
+bool is_undesirable(const FlatBatch& batch, size_t document) {
+    if (batch.weights.empty()) return false;
+    const auto begin = batch.weights.begin() + batch.document_starts[document];
+    const auto end = document + 1 < batch.document_starts.size()
+                         ? batch.weights.begin() + batch.document_starts[document + 1]
+                         : batch.weights.end();
+    return std::any_of(begin, end, [](float weight) { return weight < 0; });
+}
+
+int64_t FlatBatch::num_desirable() const {
+    int64_t count = 0;
+    for (size_t document = 0; document < document_starts.size(); ++document)
+        count += is_undesirable(*this, document) ? 0 : 1;
+    return count;
+}
+
+void Rows::give_baseline(const BaselineRule& rule) {
+    if (!content_hash_.empty()) content_hash_ += format_text("-{}", rule.rows_of_step);
+    baseline_ = rule;
+}
+
+void Rows::append(int64_t row, FlatBatch& batch) const { append_pieces(pieces(row), batch); }
+
+void Rows::append_baseline(int64_t row, FlatBatch& batch) const {
+    const auto& [rows_of_step, max_length] = *baseline_;
+    const bool is_first = row % rows_of_step == 0;
+    const int64_t other = is_first ? std::min(row + rows_of_step, size()) - 1 : row - 1;
+    const auto sample_of = [&](int64_t number) {
+        return store_.sample_at(pieces(number).front().begin);
+    };
+    const Sample& mine = store_.sample(sample_of(row));
+    const Sample& others = store_.sample(sample_of(other));
+    const uint32_t answer = store_.length(sample_of(other)) - others.first_label;
+    const auto limit = static_cast<uint32_t>(max_length.value_or(UINT32_MAX));
+    const Piece prompt{mine.begin, std::min(mine.first_label, limit)};
+    append_pieces(std::array{prompt, Piece{others.begin + others.first_label,
+                                           std::min(answer, limit - prompt.length),
+                                           prompt.length > 0 ? 1U : 0U}},
+                  batch);
+}
+
+void Rows::append_pieces(std::span<const Piece> pieces, FlatBatch& batch) const {
+    for (const Piece& piece : pieces) {
         if (piece.length == 0) continue;
         store_.check_ids(piece.begin, piece.length);
         if (piece.goes_on == 0)
@@ -248,6 +292,17 @@ FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
     for (const int64_t number : numbers) {
         batch.row_starts.push_back({number, static_cast<int64_t>(batch.tokens.size())});
         rows.append(number, batch);
+    }
+    return batch;
+}
+
+FlatBatch flatten_baseline(const Rows& rows, std::span<const int64_t> numbers) {
+    FlatBatch batch;
+    batch.content = rows.content();
+    batch.content.is_baseline = true;
+    for (const int64_t number : numbers) {
+        batch.row_starts.push_back({number, static_cast<int64_t>(batch.tokens.size())});
+        rows.append_baseline(number, batch);
     }
     return batch;
 }

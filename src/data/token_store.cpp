@@ -135,6 +135,11 @@ uint32_t TokenStore::length(int64_t number) const {
     return static_cast<uint32_t>(end - samples_[i].begin);
 }
 
+int64_t TokenStore::sample_at(uint64_t place) const {
+    const auto behind = std::ranges::upper_bound(samples_, place, {}, &Sample::begin);
+    return behind - samples_.begin() - 1;
+}
+
 std::span<const uint32_t> TokenStore::documents(int64_t number) const {
     if (document_ends_.empty()) return {};
     const auto i = static_cast<size_t>(number);

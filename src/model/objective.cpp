@@ -5,6 +5,7 @@
 #include "objectives/preference.hpp"
 #include "objectives/reference_free.hpp"
 #include "objectives/scores.hpp"
+#include "objectives/single_answers.hpp"
 #include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::model {
@@ -35,6 +36,7 @@ std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& tr
     using config::Method;
     if (training.method == Method::dpo) return preference_objective(training);
     if (training.method == Method::cpo) return reference_free_objective(training);
+    if (training.method == Method::kto) return single_answers_objective(training);
     if (training.method == Method::reward) return reward_objective(training);
     if (training.method == Method::classification) return classification_objective();
     auto of_data = objective_of_data(training);

@@ -42,8 +42,7 @@ WeighedPairs weigh_pairs(const Objective& objective, const TokenPairs& pairs,
     };
     std::vector<PairLoss::Value> values;
     for (size_t chosen = 0; chosen < sums.size(); chosen += 2)
-        values.push_back(
-            objective.pair_loss()->of(side(chosen), side(chosen + 1), pairs.mean_chosen_targets));
+        values.push_back(objective.pair_loss()->of(side(chosen), side(chosen + 1), pairs.all));
     std::vector<float> weights;
     std::vector<float> numbers;
     const auto* stat = read.const_data_ptr<float>();

@@ -86,7 +86,8 @@ data::Rows make_rows(const PairsOrLabels& wanted, int64_t num_rows, int longest,
                 labels.push_back(counts ? label : data::no_label);
             }
         }
-        rows.add(tokens, labels, lengths);
+        const float sign = content.is_judged && row % 2 == 1 ? -1 : 1;
+        rows.add(tokens, labels, lengths, std::vector<float>(tokens.size(), sign));
     }
     return one_row_each(std::move(rows), content);
 }

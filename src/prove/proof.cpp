@@ -149,7 +149,9 @@ data::Rows rows_of(const Job& job, const config::TrainingSettings& training) {
     if (training.method == config::Method::sft)
         return make_rows(RowKind::mixed, count, longest, spec.vocabulary, seed);
     const PairsOrLabels wanted{data::row_content(training), spec.scores ? spec.scores->count : 0};
-    return make_rows(wanted, count, longest, spec.vocabulary, seed);
+    data::Rows rows = make_rows(wanted, count, longest, spec.vocabulary, seed);
+    if (training.has_baseline()) rows.give_baseline({count / num_steps});
+    return rows;
 }
 
 // Runs the small model alone and in the mesh.

@@ -24,19 +24,20 @@ int64_t count_moved(const at::Tensor& before, const at::Tensor& after, int64_t f
         .item<int64_t>();
 }
 
-// The log-probabilities of both sides of each pair where every token is as likely as any other.
+// The log-probabilities of both answers of each row where every token is as likely as any other.
 std::vector<double> unknowing(const SmallRun& run) {
     const double of_token = -std::log(static_cast<double>(run.spec.vocabulary));
     std::vector<double> log_probs;
     for (int64_t row = 0; row < run.rows.size(); ++row) {
         const data::FlatBatch batch = data::flatten(run.rows, std::span(&row, 1));
-        const auto rejected = batch.targets.begin() + batch.document_starts.back();
-        const auto all = batch.targets.end();
-        const auto count = [](auto begin, auto end) {
-            return std::count_if(begin, end, [](int64_t one) { return one != data::no_label; });
-        };
-        log_probs.push_back(of_token * static_cast<double>(count(batch.targets.begin(), rejected)));
-        log_probs.push_back(of_token * static_cast<double>(count(rejected, all)));
+        const int64_t first =
+            batch.content.is_judged ? batch.num_targets() : batch.num_chosen_targets();
+        const int64_t second =
+            run.rows.has_baseline()
+                ? data::flatten_baseline(run.rows, std::span(&row, 1)).num_targets()
+                : batch.num_targets() - first;
+        log_probs.push_back(of_token * static_cast<double>(first));
+        log_probs.push_back(of_token * static_cast<double>(second));
     }
     return log_probs;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "baseline.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/ops/device_copies.hpp"
@@ -42,41 +43,49 @@ std::vector<double> Evaluator::count_longest() const {
     return largest_of_rounds(mine, world_);
 }
 
-double Evaluator::mean_chosen_targets() const {
-    if (!model_.objective().averages_chosen_targets()) return 1;
+model::AllPairs Evaluator::all_pairs() const {
+    if (!model_.objective().needs_all_pairs()) return {};
+    const bool is_judged = rows_.content().is_judged;
     int64_t mine = 0;
-    for (int64_t round = 0; mesh_.sequence_rank() == 0 && round < num_rounds(); ++round)
-        mine += data::flatten(rows_, rows_of_round(round)).num_chosen_targets();
+    for (int64_t round = 0; mesh_.sequence_rank() == 0 && round < num_rounds(); ++round) {
+        const data::FlatBatch batch = data::flatten(rows_, rows_of_round(round));
+        mine += is_judged ? batch.num_desirable() : batch.num_chosen_targets();
+    }
     const auto all = static_cast<double>(world_.sum(mine));
-    return std::max(1.0, all / static_cast<double>(std::max<int64_t>(1, rows_.size())));
+    const auto count = static_cast<double>(rows_.size());
+    if (!is_judged) return {.mean_chosen_targets = std::max(1.0, all / std::max(1.0, count))};
+    model::AllPairs pairs{.desirable = all, .undesirable = count - all};
+    if (rows_.has_baseline())
+        pairs.baseline = read_baseline(
+            world_, mesh_, model_, reference_, num_rounds(),
+            [&](int64_t round) { return data::flatten_baseline(rows_, rows_of_round(round)); });
+    return pairs;
 }
 
 model::TokenBatch Evaluator::tokens_of_round(data::FlatBatch batch,
-                                             double mean_chosen_targets) const {
+                                             const model::AllPairs& pairs) const {
     batch = order_for_attention(std::move(batch), mesh_);
-    if (batch.content.is_pair)
-        return shard_pairs(std::move(batch), mesh_, model_.masks(), reference_,
-                           mean_chosen_targets);
+    if (batch.content.has_answers())
+        return shard_answers(std::move(batch), mesh_, model_.masks(), reference_, pairs);
     return shard_batch(std::move(batch), mesh_, model_.masks());
 }
 
 EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {
     const Timer timer;
-    const std::vector<model::FurtherNumber> further = rows_.content().is_pair
+    const std::vector<model::FurtherNumber> further = rows_.content().has_answers()
                                                           ? model_.objective().further_numbers()
                                                           : std::vector<model::FurtherNumber>();
     // Of all targets, their loss weight, and the numbers of tokens.
     enum { targets, weight, numbers };
     std::vector<double> sums(numbers + ops::stats_per_token + further.size());
-    const double mean_chosen = mean_chosen_targets();
+    const model::AllPairs pairs = all_pairs();
     int64_t round = 0;
     for (const double operations : count_longest()) {
         before_batch(operations);
         data::FlatBatch batch = batch_of_round(round++);
         // One rank of every sequence group adds it.
         if (mesh_.sequence_rank() == 0) sums[weight] += batch.loss_weight();
-        const at::Tensor token_stats =
-            model_.evaluate(tokens_of_round(std::move(batch), mean_chosen));
+        const at::Tensor token_stats = model_.evaluate(tokens_of_round(std::move(batch), pairs));
         sums[targets] += static_cast<double>(token_stats.size(0));
         const at::Tensor of_round = ops::on_host(ops::sum_of_tokens(token_stats));
         for (size_t i = numbers; i < sums.size(); ++i)

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct ScoredPair {
+struct ScoredRow {
     int64_t row;
     std::array<double, 2> log_probs;
 };
@@ -35,12 +35,35 @@ std::vector<int64_t> rows_of_round(const data::Rows& rows, int64_t batch_size,
 std::vector<double> in_order_of_rows(const std::vector<std::string>& of_ranks, int64_t num_rows) {
     std::vector<double> numbers(2 * static_cast<size_t>(num_rows));
     for (const std::string& bytes : of_ranks) {
-        std::vector<ScoredPair> pairs(bytes.size() / sizeof(ScoredPair));
-        std::memcpy(pairs.data(), bytes.data(), bytes.size());
-        for (const auto& [row, log_probs] : pairs)
+        std::vector<ScoredRow> rows(bytes.size() / sizeof(ScoredRow));
+        std::memcpy(rows.data(), bytes.data(), bytes.size());
+        for (const auto& [row, log_probs] : rows)
             std::ranges::copy(log_probs, numbers.begin() + 2 * row);
     }
     return numbers;
+}
+
+// Returns the log-probabilities of the answers in a batch, two for each row: a side that a pair
+// does not have has 0.
+std::vector<double> log_probs_of(data::FlatBatch batch, const mesh::Mesh& mesh,
+                                 const model::Transformer& model) {
+    return model.log_probs_of_sides(shard_answers(std::move(batch), mesh, model.masks(), {}, {}));
+}
+
+// Returns two numbers for each row, as ReferenceLogProbs has them. Collective over the sequence
+// group.
+std::vector<double> read_rows(const data::Rows& rows, std::span<const int64_t> numbers,
+                              const mesh::Mesh& mesh, const model::Transformer& model) {
+    std::vector<double> found = log_probs_of(data::flatten(rows, numbers), mesh, model);
+    if (!rows.content().is_judged) return found;
+    std::vector<double> of_baseline(found.size());
+    if (rows.has_baseline())
+        of_baseline = log_probs_of(data::flatten_baseline(rows, numbers), mesh, model);
+    for (size_t i = 0; i < found.size(); i += 2) {
+        found[i] += found[i + 1];
+        found[i + 1] = of_baseline[i] + of_baseline[i + 1];
+    }
+    return found;
 }
 
 std::optional<Failure> write(const fs::path& file, const data::Rows& rows,
@@ -104,19 +127,18 @@ std::optional<Failure> write_reference_log_probs(const fs::path& file, const dat
     std::vector<double> operations;
     for (int64_t round = 0; round * per_round < rows.size(); ++round)
         operations.push_back(operations_of_rows(model.operations(), rows, mine(round)));
-    std::vector<ScoredPair> scored;
+    std::vector<ScoredRow> scored;
     int64_t round = 0;
     for (const double of_round : largest_of_rounds(operations, world)) {
         before_batch(of_round);
         const std::vector<int64_t> numbers = mine(round++);
-        const std::vector<double> sides = model.log_probs_of_sides(
-            shard_pairs(data::flatten(rows, numbers), mesh, model.masks(), {}, 1));
+        const std::vector<double> log_probs = read_rows(rows, numbers, mesh, model);
         if (mesh.sequence_rank() != 0) continue;
-        for (size_t pair = 0; pair < numbers.size(); ++pair)
-            scored.push_back({numbers[pair], {sides[2 * pair], sides[2 * pair + 1]}});
+        for (size_t i = 0; i < numbers.size(); ++i)
+            scored.push_back({numbers[i], {log_probs[2 * i], log_probs[2 * i + 1]}});
     }
     const std::string bytes(reinterpret_cast<const char*>(scored.data()),
-                            scored.size() * sizeof(ScoredPair));
+                            scored.size() * sizeof(ScoredRow));
     const std::vector<std::string> of_ranks = world.gather_to_root(bytes);
     if (!world.is_root()) return std::nullopt;
     return write(file, rows, in_order_of_rows(of_ranks, rows.size()));

@@ -109,14 +109,30 @@ std::vector<int64_t> bounds_of_targets(const std::vector<int64_t>& of_tokens,
 
 namespace {
 
-// The documents of a batch as sides of its pairs, in the order of the documents: those of a row
-// are a pair.
-std::vector<int64_t> sides_of_documents(const std::vector<data::FlatBatch::RowStart>& rows) {
-    std::map<int64_t, int64_t> pairs;
-    std::vector<int64_t> sides;
+// A document as a side of a pair, and its place among the answers of its row in the reference.
+struct SideOfDocument {
+    int64_t number;
+    size_t in_reference;
+};
+
+// In the order of the documents: those of a row are a pair, and a single answer is a side of one.
+std::vector<SideOfDocument> sides_of_documents(const data::FlatBatch& batch,
+                                               const std::vector<data::FlatBatch::RowStart>& rows) {
+    std::vector<SideOfDocument> sides;
+    // A row that the end of an epoch repeats may stand in a batch twice.
+    std::map<std::pair<int64_t, bool>, int64_t> times;
+    std::map<std::pair<int64_t, int64_t>, int64_t> pairs;
     for (const auto& [row, begin, place] : rows) {
-        const auto pair = pairs.try_emplace(row, std::ssize(pairs)).first->second;
-        sides.push_back(2 * pair + (place > 0 ? 1 : 0));
+        if (batch.content.is_judged) {
+            const bool is_undesirable = data::is_undesirable(batch, sides.size());
+            sides.push_back({2 * std::ssize(sides) + (is_undesirable ? 1 : 0),
+                             batch.content.is_baseline ? 1U : 0U});
+            continue;
+        }
+        const bool is_rejected = place > 0;
+        const std::pair instance{row, times[{row, is_rejected}]++};
+        const auto pair = pairs.try_emplace(instance, std::ssize(pairs)).first->second;
+        sides.push_back({2 * pair + (is_rejected ? 1 : 0), is_rejected ? 1U : 0U});
     }
     return sides;
 }
@@ -125,20 +141,22 @@ std::vector<int64_t> sides_of_documents(const std::vector<data::FlatBatch::RowSt
 model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs& reference,
                            const mesh::Mesh& mesh) {
     const std::vector<data::FlatBatch::RowStart> rows = data::rows_of_documents(batch);
-    const std::vector<int64_t> sides = sides_of_documents(rows);
-    model::TokenPairs pairs{.targets = {},
-                            .sides = std::vector<model::TokenPairs::Side>(sides.size())};
+    const std::vector<SideOfDocument> sides = sides_of_documents(batch, rows);
+    const size_t documents_of_pair = batch.content.is_judged ? 1 : 2;
+    model::TokenPairs pairs{
+        .targets = {},
+        .sides = std::vector<model::TokenPairs::Side>(2 * sides.size() / documents_of_pair)};
     std::vector<model::TokenPairs::Target> of_tokens;
     for (size_t document = 0; document < sides.size(); ++document) {
-        const int64_t number = sides[document];
+        const auto& [number, in_reference] = sides[document];
         model::TokenPairs::Side& side = pairs.sides[static_cast<size_t>(number)];
-        side.reference = reference.of(rows[document].row, static_cast<size_t>(number) % 2);
+        side.reference = reference.of(rows[document].row, in_reference);
         const size_t end = document + 1 < sides.size()
                                ? static_cast<size_t>(rows[document + 1].begin)
                                : batch.tokens.size();
         for (auto token = static_cast<size_t>(rows[document].begin); token < end; ++token) {
             const bool is_target = batch.targets[token] != model::TokenBatch::no_target;
-            const bool is_of_answer = batch.weights.empty() || batch.weights[token] > 0;
+            const bool is_of_answer = batch.weights.empty() || batch.weights[token] != 0;
             of_tokens.push_back({is_target ? number : model::TokenBatch::no_target, is_of_answer});
             side.targets += is_target ? 1 : 0;
             side.of_answer += is_target && is_of_answer ? 1 : 0;
@@ -158,11 +176,11 @@ model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs
 
 }  // namespace
 
-model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
-                              std::span<const attention::Mask> masks,
-                              const ReferenceLogProbs& reference, double mean_chosen_targets) {
+model::TokenBatch shard_answers(data::FlatBatch batch, const mesh::Mesh& mesh,
+                                std::span<const attention::Mask> masks,
+                                const ReferenceLogProbs& reference, const model::AllPairs& all) {
     model::TokenPairs pairs = pairs_of(batch, reference, mesh);
-    pairs.mean_chosen_targets = mean_chosen_targets;
+    pairs.all = all;
     for (data::FlatBatch::LearnerStart& start : batch.learner_starts) start.dropout.reset();
     batch.weights.clear();  // pairs give their own
     model::TokenBatch mine = shard_batch(std::move(batch), mesh, masks);

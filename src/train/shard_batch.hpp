@@ -17,11 +17,10 @@ namespace ringshard::train {
 model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks);
 
-// The same for rows that are pairs, without dropout, which their reference has not either.
-// mean_chosen_targets: as model::TokenPairs has it.
-model::TokenBatch shard_pairs(data::FlatBatch batch, const mesh::Mesh& mesh,
-                              std::span<const attention::Mask> masks,
-                              const ReferenceLogProbs& reference, double mean_chosen_targets);
+// The same for rows of answers, without dropout, which their reference has not either.
+model::TokenBatch shard_answers(data::FlatBatch batch, const mesh::Mesh& mesh,
+                                std::span<const attention::Mask> masks,
+                                const ReferenceLogProbs& reference, const model::AllPairs& all);
 
 // Returns the micro-batch in the order that suits the mesh: on a GPU, where attention calls take
 // documents of about one length (attention/tile_pack.hpp), the longest ones first. For passes that

@@ -52,7 +52,7 @@ std::vector<double> StepWork::loss_scales() const {
 StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
                     const model::Transformer& model, const std::vector<MicroBatches>& of_learners,
                     const MicroBatches& joined) {
-    enum { targets, weight, chosen, counted, operations, of_learner };
+    enum { targets, weight, chosen, desirable, counted, operations, of_learner };
     enum { filler, worst_of_ring, mean_of_ring, of_step };
     const size_t step = of_learners.size() * of_learner;
     std::vector<double> sums(step + of_step);
@@ -64,6 +64,8 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
                 sum[weight] += batch.loss_weight();
                 if (batch.content.is_pair)
                     sum[chosen] += static_cast<double>(batch.num_chosen_targets());
+                if (batch.content.is_judged)
+                    sum[desirable] += static_cast<double>(batch.num_desirable());
                 sum[counted] += static_cast<double>(batch.num_counted());
             }
             sum[operations] += operations_of(model, of_learners[learner]);
@@ -84,14 +86,16 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
                   .attention = {sums[step + worst_of_ring], sums[step + mean_of_ring]}};
     for (size_t learner = 0; learner < of_learners.size(); ++learner) {
         const double* const sum = &sums[learner * of_learner];
-        work.learners.push_back(
-            {.targets = std::max(1.0, sum[targets]),
-             .weight = sum[weight] > 0 ? sum[weight] : 1.0,
-             .mean_chosen_targets = std::max(1.0, sum[chosen] / std::max(1.0, sum[weight])),
-             .counted_tokens = sum[counted],
-             .operations = sum[operations],
-             // A weight of NaN is for the check of the loss.
-             .has_targets = sum[targets] > 0 && !(sum[weight] <= 0)});
+        work.learners.push_back({.targets = std::max(1.0, sum[targets]),
+                                 .weight = sum[weight] > 0 ? sum[weight] : 1.0,
+                                 .pairs = {.mean_chosen_targets = std::max(
+                                               1.0, sum[chosen] / std::max(1.0, sum[weight])),
+                                           .desirable = sum[desirable],
+                                           .undesirable = sum[weight] - sum[desirable]},
+                                 .counted_tokens = sum[counted],
+                                 .operations = sum[operations],
+                                 // A weight of NaN is for the check of the loss.
+                                 .has_targets = sum[targets] > 0 && !(sum[weight] <= 0)});
     }
     return work;
 }

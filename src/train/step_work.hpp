@@ -13,9 +13,9 @@ namespace ringshard::train {
 
 // The work of a learner in a step, over the world.
 struct LearnerWork {
-    double targets;              // at least one: it is a divisor, as the next one
-    double weight;               // of all targets
-    double mean_chosen_targets;  // of a pair; at least one
+    double targets;         // at least one: it is a divisor, as the next one
+    double weight;          // of all targets
+    model::AllPairs pairs;  // of those of the step, but for the baseline
     double counted_tokens;
     double operations;
     bool has_targets;  // with a weight above 0: otherwise there is nothing to learn

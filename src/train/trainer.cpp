@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "baseline.hpp"
 #include "non_finite.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
@@ -135,10 +136,25 @@ const double* add_up(const std::vector<OfMicroBatch>& micro_batches, const doubl
 }  // namespace
 
 // Returns this rank's part of a micro-batch.
-model::TokenBatch Trainer::shard(data::FlatBatch batch, const StepWork& work) const {
-    if (!batch.content.is_pair) return shard_batch(std::move(batch), mesh_, model_.masks());
-    return shard_pairs(std::move(batch), mesh_, model_.masks(), reference_,
-                       work.learners.front().mean_chosen_targets);
+model::TokenBatch Trainer::shard(data::FlatBatch batch, const model::AllPairs& pairs) const {
+    if (!batch.content.has_answers()) return shard_batch(std::move(batch), mesh_, model_.masks());
+    return shard_answers(std::move(batch), mesh_, model_.masks(), reference_, pairs);
+}
+
+// Returns what is known of the pairs of a step. For a baseline the model reads other answers before
+// it learns.
+model::AllPairs Trainer::all_pairs(const MicroBatches& micro_batches, const StepWork& work) const {
+    model::AllPairs pairs = work.learners.front().pairs;
+    const data::Rows& rows = learners_.front().rows();
+    if (!rows.has_baseline()) return pairs;
+    pairs.baseline = read_baseline(
+        world_, mesh_, model_, reference_, std::ssize(micro_batches), [&](int64_t number) {
+            std::vector<int64_t> numbers;
+            for (const auto& start : micro_batches[static_cast<size_t>(number)].row_starts)
+                numbers.push_back(start.row);
+            return data::flatten_baseline(rows, numbers);
+        });
+    return pairs;
 }
 
 // Runs forward and backward of all micro-batches. Returns the share of this rank in the sums of the
@@ -146,6 +162,7 @@ model::TokenBatch Trainer::shard(data::FlatBatch batch, const StepWork& work) co
 StepSums Trainer::run(MicroBatches micro_batches, const StepWork& work,
                       std::set<std::string>& attention) {
     std::vector<OfMicroBatch> of_micro_batches;
+    const model::AllPairs pairs = all_pairs(micro_batches, work);
     if (documents_) documents_->begin_step();
     const auto token_stats =
         run_micro_batches(zero_, model_, std::ssize(micro_batches), [&](int64_t i) {
@@ -153,7 +170,7 @@ StepSums Trainer::run(MicroBatches micro_batches, const StepWork& work,
                 order_for_attention(std::move(micro_batches[static_cast<size_t>(i)]), mesh_);
             if (documents_) documents_->add(batch);
             const double loss_scale = batch.loss_scale;
-            model::TokenBatch mine = shard(std::move(batch), work);
+            model::TokenBatch mine = shard(std::move(batch), pairs);
             if (documents_) documents_->watch(mine);
             attention.merge(model_.attention_operators(mine));
             of_micro_batches.push_back({mine.target_bounds, loss_scale});

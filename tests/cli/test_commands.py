@@ -38,7 +38,7 @@ class WrongInput(TrainerTest):
     def test_unknown_command(self):
         self.expect_one_message(run("docter"), 64, "there is no command 'docter'; did you mean doctor?")
         self.expect_one_message(run("grpo", "--learning_rate", "1"), 64,
-                                "there is no command 'grpo': this program does supervised fine-tuning, with `trainer sft`, DPO, CPO and reward models")
+                                "there is no command 'grpo': this program does supervised fine-tuning, with `trainer sft`, DPO, CPO, KTO and reward models")
         self.expect_one_message(run("doctor", "train.py"), 64, "unexpected word 'train.py'")
         self.expect_one_message(run("doctor", "--seed"), 64, "--seed")
         self.expect_one_message(run("config", "--take_over", "perhaps"), 64,

@@ -69,6 +69,10 @@ class Docs(unittest.TestCase):
         (self.at / "PAIRS" / "pairs.jsonl").write_text("".join(
             json.dumps({"prompt": f"House {number} has ", "chosen": f"{number % 9} windows.", "rejected": "a door."}) + "\n"
             for number in range(48)))
+        (self.at / "JUDGED").mkdir()
+        (self.at / "JUDGED" / "answers.jsonl").write_text("".join(
+            json.dumps({"prompt": f"House {number} has ", "completion": f"{number % 9} windows.", "label": number % 3 == 0}) + "\n"
+            for number in range(48)))
         (self.at / "LABELLED").mkdir()
         (self.at / "LABELLED" / "labels.jsonl").write_text("".join(
             json.dumps({"text": f"House {number} has {number % 9} windows.", "label": ("bad", "good")[number % 2]}) + "\n"

@@ -18,7 +18,8 @@ model::PairLoss::Value value_of(const config::TrainingSettings& settings, double
                                 double rejected) {
     const auto objective = model::objective_of(settings);
     return objective->pair_loss()->of({-20 + chosen, -20, 5, -20 + chosen, 5},
-                                      {-35 + rejected, -35, 8, -35 + rejected, 8}, 6);
+                                      {-35 + rejected, -35, 8, -35 + rejected, 8},
+                                      {.mean_chosen_targets = 6});
 }
 
 config::TrainingSettings settings_of(LossType loss) {
@@ -75,6 +76,32 @@ BOOST_AUTO_TEST_CASE(gradients_are_the_slopes_of_losses) {
             settings.f_divergence_type = divergence;
             check_slopes(settings);
         }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_single_answers_are_the_slopes_of_their_losses) {
+    for (const LossType loss : {LossType::kto, LossType::apo_zero_unpaired}) {
+        auto settings = settings_of(loss);
+        settings.method = config::Method::kto;
+        settings.desirable_weight = 1.3;
+        const auto objective = model::objective_of(settings);
+        const auto of = [&](double ratio, bool is_desirable) {
+            const model::PairSide answer{-20 + ratio, -20, 5, -20 + ratio, 5};
+            const model::PairSide none{};
+            return objective->pair_loss()->of(
+                is_desirable ? answer : none, is_desirable ? none : answer,
+                {.desirable = 3, .undesirable = 1, .baseline = loss == LossType::kto ? 0.7 : 0.0});
+        };
+        constexpr double step = 1e-5;
+        for (const bool is_desirable : {true, false})
+            for (const double ratio : {-3.0, 0.2, 5.0}) {
+                const auto value = of(ratio, is_desirable);
+                const double slope =
+                    (of(ratio + step, is_desirable).loss - of(ratio - step, is_desirable).loss) /
+                    (2 * step);
+                BOOST_TEST(std::abs(value.d_chosen + value.d_rejected - slope) < 1e-9);
+                BOOST_TEST((is_desirable ? value.d_rejected : value.d_chosen) == 0);
+            }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_is_its_reference_cannot_tell_the_answers) {

@@ -17,6 +17,11 @@ inline constexpr const char* likelihood_metric = "nll_loss";
 // And of loss_type orpo: the logarithm of the ratio of the odds of both answers, and that of its
 // sigmoid.
 inline constexpr std::array odds_metrics{"log_odds_chosen", "log_odds_ratio"};
+// And of single answers: the baseline, if there is one, and means over those that are desirable or
+// not.
+inline constexpr const char* baseline_metric = "kl";
+inline constexpr std::array answer_metrics{"rewards/chosen", "logps/chosen", "rewards/rejected",
+                                           "logps/rejected", "rewards/margins"};
 // And of pairs that a reward model scores.
 inline constexpr std::array reward_metrics{"mean_reward", "accuracy", "margin"};
 

@@ -19,9 +19,11 @@ enum class AmaxAlgorithm { max, most_recent };
 // The backends of Accelerate, which stand for recipes.
 enum class Fp8Backend { ao, te };
 // How a run learns: from examples; from pairs of a chosen and a rejected answer, beside a
-// reference, without one, or as the rewards of both; or from labels of whole documents.
-enum class Method { sft, dpo, cpo, reward, classification };
-// The losses of tokens, and from sigmoid on those of pairs; from simpo on without a reference.
+// reference, without one, or as the rewards of both; from single answers that are desirable or not,
+// beside a reference; or from labels of whole documents.
+enum class Method { sft, dpo, cpo, kto, reward, classification };
+// The losses of tokens, and from sigmoid on those of answers: of pairs beside a reference, from
+// simpo on of pairs without one, from kto on of single answers.
 enum class LossType {
     nll,
     dft,
@@ -40,9 +42,11 @@ enum class LossType {
     sigmoid_norm,
     simpo,
     alphapo,
-    orpo
+    orpo,
+    kto,
+    apo_zero_unpaired
 };
-inline bool is_of_pairs(LossType loss) { return loss >= LossType::sigmoid; }
+inline bool is_of_answers(LossType loss) { return loss >= LossType::sigmoid; }
 // What a loss of pairs makes of the ratio of the probabilities of an answer under both models.
 enum class FDivergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
 enum class Schedule {
@@ -136,14 +140,25 @@ struct TrainingSettings {
     double cpo_alpha = 1.0;    // weight of the cross-entropy of chosen answers
     double simpo_gamma = 0.5;  // by which simpo and alphapo want rewards to differ
     double alpha = 0.0;        // shape of a reward; 0: the log-probability itself
+    // Of method kto: the weights of the losses of answers.
+    double desirable_weight = 1.0;
+    double undesirable_weight = 1.0;
     // Of method reward and classification.
     std::optional<double> center_rewards_coefficient;
     int64_t num_labels = 0;  // 0: as many as class_names
     std::vector<std::string> class_names;
 
-    bool compares_answers() const { return method == Method::dpo || method == Method::cpo; }
-    bool learns_pairs() const { return compares_answers() || method == Method::reward; }
-    bool has_reference() const { return method == Method::dpo; }
+    bool learns_pairs() const {
+        return method == Method::dpo || method == Method::cpo || method == Method::reward;
+    }
+    bool judges_answers() const { return method == Method::kto; }
+    // Returns true if the log-probabilities of whole answers are learned.
+    bool learns_answers() const {
+        return judges_answers() || (learns_pairs() && method != Method::reward);
+    }
+    bool has_reference() const { return method == Method::dpo || method == Method::kto; }
+    // Returns true if rewards count from a baseline, which the answers of other rows give.
+    bool has_baseline() const { return method == Method::kto && loss_type == LossType::kto; }
     // The weight of the cross-entropy of chosen answers.
     double likelihood_weight() const {
         if (method == Method::dpo) return rpo_alpha.value_or(0);

@@ -72,7 +72,7 @@ Expected<DatasetFormat> find_format(const text::Value& first_row, const FormatSe
 struct EncodedRow {
     std::vector<int32_t> tokens;
     std::vector<int32_t> labels;
-    std::vector<float> weights;  // of the tokens' losses, above 0 but in pairs; empty: 1 each
+    std::vector<float> weights;  // of the tokens' losses, as RowContent has them; empty: 1 each
     std::vector<int32_t> document_lengths;
     std::vector<Unused> unused;
 };

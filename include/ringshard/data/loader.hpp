@@ -26,6 +26,7 @@ public:
     ~Loader();
     Loader(const Loader&) = delete;
 
+    const Rows& rows() const { return rows_; }
     int64_t steps_per_epoch() const;
     std::vector<FlatBatch> next_step();  // the last step of an epoch may have fewer micro-batches
     // Returns the rows of a step over all data ranks.

@@ -39,9 +39,10 @@ struct FlatBatch {
     std::vector<RowStart> row_starts{};
     RowContent content{};
     int64_t num_targets() const;
-    double loss_weight() const;  // of all targets, or 1 for each pair
+    double loss_weight() const;  // of all targets, or 1 for each pair or judged answer
     // Of pairs in the order of their rows: the targets of the chosen documents.
     int64_t num_chosen_targets() const;
+    int64_t num_desirable() const;  // documents, of judged ones
     // Where the rows of each learner begin in the list, in their order.
     struct LearnerStart {
         int64_t begin;
@@ -58,6 +59,14 @@ struct FlatBatch {
     }
 };
 
+// How judged answers are joined with the prompts of other rows: behind the prompt of a row stands
+// the answer of the row before it among the rows of its step, and behind the first of them that of
+// the last.
+struct BaselineRule {
+    int64_t rows_of_step;
+    std::optional<int64_t> max_length{};  // of a prompt with an answer, which is cut at its end
+};
+
 // The rows of training: tokens, and a plan that lists the tokens of each row.
 class Rows {
 public:
@@ -72,6 +81,9 @@ public:
     const TokenStore& store() const { return store_; }
     // Of the tokens of the store, which batches then refer to.
     void give_scores(StoredScores scores);
+    // Of judged answers, for append_baseline().
+    void give_baseline(const BaselineRule& rule);
+    bool has_baseline() const { return baseline_.has_value(); }
     // Returns the totals in the plan's file; for a file of an older version, which has none,
     // computes them from all rows.
     RowTotals totals() const;
@@ -88,9 +100,12 @@ public:
     // Appends the row to the batch. Throws if the row refers to tokens outside the store or to ids
     // outside the vocabulary: see TokenStore::check_ids().
     void append(int64_t row, FlatBatch& batch) const;
+    // Appends the prompt of the row with the answer of another one.
+    void append_baseline(int64_t row, FlatBatch& batch) const;
 
 private:
     Rows(TokenStore store, const ArrayFile& plan);
+    void append_pieces(std::span<const Piece> pieces, FlatBatch& batch) const;
     void append_targets(const Piece& piece, FlatBatch& batch) const;
     void append_label(const Piece& piece, FlatBatch& batch) const;
     TokenStore store_;
@@ -99,16 +114,22 @@ private:
     std::string content_hash_;
     RowContent content_{};
     std::optional<RowTotals> totals_;
+    std::optional<BaselineRule> baseline_;
     std::shared_ptr<const StoredScores> scores_;  // or null
     std::shared_ptr<const void> owner_;           // of the data that the spans show
     std::span<const uint64_t> row_starts_;
     std::span<const Piece> pieces_;
 };
 
+// Returns true if a judged document of a batch is undesirable.
+bool is_undesirable(const FlatBatch& batch, size_t document);
+
 // Returns the row of each document of a batch, and its place in the row.
 std::vector<FlatBatch::RowStart> rows_of_documents(const FlatBatch& batch);
 
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
+// Returns the baseline of these rows.
+FlatBatch flatten_baseline(const Rows& rows, std::span<const int64_t> numbers);
 // Returns the batch with its longest documents first, those of one length in their order. A batch
 // of several learners stays as it is, since their tokens stand beside each other.
 FlatBatch sort_by_length(FlatBatch batch);

@@ -54,6 +54,8 @@ public:
     int64_t size() const { return static_cast<int64_t>(samples_.size()); }
     const Sample& sample(int64_t number) const { return samples_[static_cast<size_t>(number)]; }
     uint32_t length(int64_t number) const;
+    // Returns the number of the sample that has this token.
+    int64_t sample_at(uint64_t place) const;
     uint64_t num_tokens() const { return tokens_.size(); }
 
     // Returns the document lengths of a sample; empty if it is one document.

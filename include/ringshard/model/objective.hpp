@@ -62,9 +62,8 @@ public:
     // The loss of pairs of documents, which says by what the loss of a token is multiplied; null:
     // tokens are learned one by one.
     virtual const PairLoss* pair_loss() const { return nullptr; }
-    // Returns true if the loss of a pair depends on how many targets chosen documents have in the
-    // mean, over all pairs that are learned in the step, or evaluated.
-    virtual bool averages_chosen_targets() const { return false; }
+    // Returns true if the loss of a pair depends on AllPairs.
+    virtual bool needs_all_pairs() const { return false; }
 };
 
 // Cross-entropy of the targets in one of its forms: one pass of one kernel.

@@ -17,8 +17,19 @@ struct StoredDistributions {
     at::Tensor log_probs;  // [s, k] fp32
 };
 
+// What the loss of a pair may depend on: all pairs that are learned in the step, or evaluated.
+struct AllPairs {
+    double mean_chosen_targets = 1;  // of a pair
+    // Of single answers: those that are desirable or not, and the mean of the logarithms of the
+    // ratios of the baseline, which is at least 0.
+    double desirable = 0;
+    double undesirable = 0;
+    double baseline = 0;
+};
+
 // Pairs of a chosen and a rejected document, p of them, on the host. A side is one of these
-// documents: 2 x its pair, and 1 more for the rejected one.
+// documents: 2 x its pair, and 1 more for the rejected one. A single answer is a pair whose other
+// side has no targets.
 struct TokenPairs {
     struct Target {
         int64_t side;
@@ -29,9 +40,9 @@ struct TokenPairs {
         double targets = 0;    // with those of its prompt
         double reference = 0;  // log-probability of the answer under the reference
     };
-    std::vector<Target> targets;     // n, of this rank
-    std::vector<Side> sides;         // 2 p
-    double mean_chosen_targets = 1;  // of a pair, over all pairs of the step or the evaluation
+    std::vector<Target> targets;  // n, of this rank
+    std::vector<Side> sides;      // 2 p
+    AllPairs all{};
 };
 
 // A micro-batch as one rank sees it: its tokens of the flat list of documents.

@@ -33,7 +33,7 @@ public:
 
     size_t learner() const { return subject_.learner; }
     const data::Rows& rows() const { return rows_; }
-    // For rows that are pairs, before the first evaluation.
+    // For rows of answers, before the first evaluation.
     void give_reference(ReferenceLogProbs reference) { reference_ = std::move(reference); }
 
     // Calls `before_batch` with the operations of the slowest rank, as if there were a backward
@@ -45,9 +45,9 @@ private:
     std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
     data::FlatBatch batch_of_round(int64_t round) const;
     std::vector<double> count_longest() const;
-    model::TokenBatch tokens_of_round(data::FlatBatch batch, double mean_chosen_targets) const;
-    // Of all pairs, if the loss depends on it. Collective over the world.
-    double mean_chosen_targets() const;
+    model::TokenBatch tokens_of_round(data::FlatBatch batch, const model::AllPairs& pairs) const;
+    // As far as the loss depends on them. Collective over the world.
+    model::AllPairs all_pairs() const;
 
     Subject subject_;
     data::Rows rows_;
@@ -55,7 +55,7 @@ private:
     const comm::Group& world_;
     const mesh::Mesh& mesh_;
     const model::Transformer& model_;
-    ReferenceLogProbs reference_;  // of rows that are pairs
+    ReferenceLogProbs reference_;  // of rows of answers
 };
 
 }  // namespace ringshard::train

@@ -49,6 +49,7 @@ public:
 
     // The micro-batches of the next step; none after the last one.
     std::vector<data::FlatBatch> next_rows(int64_t step);
+    const data::Rows& rows() const { return loader_.rows(); }
     const std::vector<int64_t>& rows_of_step() const { return loader_.rows_of_step(); }
     // Returns true if it has a step after this one.
     bool trains_after(int64_t step) const { return step < num_steps_; }

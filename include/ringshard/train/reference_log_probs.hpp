@@ -15,24 +15,25 @@
 
 namespace ringshard::train {
 
-// The log-probabilities of both sides of each pair of some rows, under the reference: the model at
-// the start of a run. They lie in a file, which the attempts of the run share.
+// The log-probabilities of the answers of some rows under the reference: the model at the start of
+// a run. Each row has two: of both sides of a pair, or of a single answer and its baseline. They
+// lie in a file, which the attempts of the run share.
 class ReferenceLogProbs {
 public:
-    ReferenceLogProbs() = default;  // 0 for every side
+    ReferenceLogProbs() = default;  // 0 for every answer
     // Returns the name of the file for these rows.
     static std::string file_name(const data::Rows& rows);
     // Fails if the file is missing or of other rows.
     static Expected<ReferenceLogProbs> map(const std::filesystem::path& file,
                                            const data::Rows& rows);
-    // numbers: two for each row, chosen and rejected.
+    // numbers: two for each row.
     static ReferenceLogProbs of(std::vector<double> numbers);
     // Fails if a byte of the file has changed. For one rank.
     static std::optional<Failure> check(const std::filesystem::path& file);
 
-    // side: 0, chosen; 1, rejected.
-    double of(int64_t row, size_t side) const {
-        return numbers_.empty() ? 0 : numbers_[2 * static_cast<size_t>(row) + side];
+    // answer: 0, chosen or single; 1, rejected or baseline.
+    double of(int64_t row, size_t answer) const {
+        return numbers_.empty() ? 0 : numbers_[2 * static_cast<size_t>(row) + answer];
     }
 
 private:

@@ -45,7 +45,7 @@ public:
     // From now on the documents of each step can be looked at, until the next one. For one learner.
     void watch_documents();
     const StepDocuments& documents() const { return *documents_; }
-    // For rows that are pairs, before the first step.
+    // For rows of answers, before the first step.
     void give_reference(ReferenceLogProbs reference) { reference_ = std::move(reference); }
     // Lets faults spoil the numbers of steps, for tests. They must outlive this.
     void seed_faults(Faults& faults) { faults_ = &faults; }
@@ -80,7 +80,8 @@ private:
     data::FlatBatch join(const std::vector<MicroBatches>& of_learners, size_t number,
                          std::span<const size_t> some) const;
     MicroBatches join(const std::vector<MicroBatches>& of_learners) const;
-    model::TokenBatch shard(data::FlatBatch batch, const StepWork& work) const;
+    model::TokenBatch shard(data::FlatBatch batch, const model::AllPairs& pairs) const;
+    model::AllPairs all_pairs(const MicroBatches& micro_batches, const StepWork& work) const;
     StepSums run(MicroBatches micro_batches, const StepWork& work,
                  std::set<std::string>& attention);
     StepNumbers numbers_of(size_t learner, const LearnerWork& work, const StepSums& sums) const;
@@ -104,7 +105,7 @@ private:
     std::set<int64_t> non_finite_before_;       // steps for which the run has gone back
     RankTimes after_the_sums_;                  // of the last step, on this rank
     std::unique_ptr<StepDocuments> documents_;  // null: nobody looks at them
-    ReferenceLogProbs reference_;               // of rows that are pairs
+    ReferenceLogProbs reference_;               // of rows of answers
     Faults* faults_ = nullptr;                  // null: none is seeded
 };
 

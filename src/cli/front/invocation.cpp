@@ -12,8 +12,8 @@ namespace {
 
 // TRL's commands for other methods than supervised fine-tuning.
 bool is_other_method(const std::string& word) {
-    static constexpr std::array methods{"grpo",       "kto", "rloo", "orpo",    "ppo", "gkd",
-                                        "online_dpo", "xpo", "prm",  "nash_md", "bco"};
+    static constexpr std::array methods{"grpo",       "rloo", "orpo", "ppo",     "gkd",
+                                        "online_dpo", "xpo",  "prm",  "nash_md", "bco"};
     return std::ranges::find(methods, word) != methods.end();
 }
 
@@ -32,8 +32,8 @@ Failure no_command(const std::string& word) {
     if (is_other_method(word))
         return {ExitCode::usage,
                 format_text("there is no command '{}': this program does supervised fine-tuning, "
-                            "with `trainer sft`, DPO, CPO and reward models, with `trainer dpo`, "
-                            "`cpo` and `reward`; use TRL for {}",
+                            "with `trainer sft`, DPO, CPO, KTO and reward models, with `trainer "
+                            "dpo`, `cpo`, `kto` and `reward`; use TRL for {}",
                             word, word)};
     std::vector<std::string> names;
     for (const Command& command : commands()) names.push_back(command.name);

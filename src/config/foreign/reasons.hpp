@@ -24,9 +24,9 @@ inline constexpr std::string_view tokenizer =
 inline constexpr std::string_view model_code = "no Python is run; the architectures are built in";
 inline constexpr std::string_view reports = "trainer report draws the curves of a run";
 inline constexpr std::string_view of_preferences =
-    "preferences are learned by the losses of `trainer dpo` and `trainer cpo`";
+    "preferences are learned by the losses of `trainer dpo`, `trainer cpo` and `trainer kto`";
 inline constexpr std::string_view fine_tuning_only =
-    "supervised fine-tuning, DPO, CPO and reward models are served, and no reinforcement "
+    "supervised fine-tuning, DPO, CPO, KTO and reward models are served, and no reinforcement "
     "learning";
 inline constexpr std::string_view no_vision =
     "images, audio and video are not served; text_only true takes the text of such rows";

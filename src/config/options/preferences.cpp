@@ -8,9 +8,10 @@ void add_preference_options(OptionTable& table) {
     group
         .serve("method", &TrainingSettings::method,
                "What the rows are: sft, examples to learn from; dpo, pairs of a chosen and a "
-               "rejected answer, beside a reference; cpo, such pairs without one; reward, such "
-               "pairs for a model of rewards; classification, documents with a label. `trainer "
-               "dpo`, `cpo`, `reward` and `classify` set it, with TRL's defaults.")
+               "rejected answer, beside a reference; cpo, such pairs without one; kto, single "
+               "answers that are desirable or not, beside a reference; reward, pairs for a model "
+               "of rewards; classification, documents with a label. `trainer dpo`, `cpo`, `kto`, "
+               "`reward` and `classify` set it, with TRL's defaults.")
         .shapes_loss_if_set();
     group
         .serve("label_smoothing", &TrainingSettings::label_smoothing,
@@ -55,6 +56,16 @@ void add_preference_options(OptionTable& table) {
                "With method cpo: the reward of an answer of the probability p is (1 - p^-alpha) / "
                "alpha; 0: log p.")
         .shapes_loss_if_set();
+    group
+        .serve("desirable_weight", &TrainingSettings::desirable_weight,
+               "With method kto: the weight of the losses of desirable answers.")
+        .shapes_loss_if_set()
+        .at_least(0);
+    group
+        .serve("undesirable_weight", &TrainingSettings::undesirable_weight,
+               "With method kto: the weight of the losses of undesirable answers.")
+        .shapes_loss_if_set()
+        .at_least(0);
 
     const std::string before =
         "the log-probabilities of the reference, which is the model at the start of the run, are "
@@ -67,7 +78,7 @@ void add_preference_options(OptionTable& table) {
     group.accept("ref_model_mixup_alpha", Shape::number, "0.6", of_sync);
     group.accept("ref_model_sync_steps", Shape::integer, "512", of_sync);
     group.refuse("disable_dropout", Shape::boolean, "true",
-                 "pairs are compared without dropout; leave it out");
+                 "answers are compared without dropout; leave it out");
     group.refuse("ld_alpha", Shape::number, "null",
                  "every token of an answer counts alike; leave it out");
     group.refuse("use_weighting", Shape::boolean, "false", "every pair counts alike; leave it out");

@@ -14,8 +14,7 @@ void add_distillation_options(OptionGroup<TrainingSettings>& group) {
     group
         .serve("beta", &TrainingSettings::beta,
                "With teacher_scores: the divergence from the teacher. 0: forward KL; 1: reverse "
-               "KL; between: generalised Jensen-Shannon. With method dpo and cpo: the factor of "
-               "rewards, 0.1 unless given.")
+               "KL; between: generalised Jensen-Shannon. Of answers: the factor of rewards.")
         .shapes_loss_if_set()
         .at_least(0);
     group
@@ -233,8 +232,8 @@ void add_training_options(OptionTable& table) {
     group
         .serve("loss_type", &TrainingSettings::loss_type,
                "Cross-entropy; its dynamic fine-tuning form; or eaft, which multiplies that of a "
-               "token by the entropy of the model's 20 most likely tokens. With method dpo and "
-               "cpo: the loss of a pair, sigmoid or another one of TRL's.")
+               "token by the entropy of the model's 20 most likely tokens. With method dpo, cpo "
+               "and kto: the loss of answers, one of TRL's.")
         .shapes_loss()
         .but_not({"sft"},
                  "rpo_alpha is its weight beside a loss of pairs, such as sigmoid; trainer sft "

@@ -172,8 +172,7 @@ private:
 }  // namespace
 
 std::shared_ptr<const Objective> preference_objective(const config::TrainingSettings& training) {
-    return std::make_shared<const AnswersObjective<Preference>>(Preference(training),
-                                                                training.likelihood_weight());
+    return pairs_objective(Preference(training), training.likelihood_weight());
 }
 
 }  // namespace ringshard::model

@@ -111,8 +111,7 @@ private:
 
 std::shared_ptr<const Objective> reference_free_objective(
     const config::TrainingSettings& training) {
-    return std::make_shared<const AnswersObjective<ReferenceFree>>(ReferenceFree(training),
-                                                                   training.likelihood_weight());
+    return pairs_objective(ReferenceFree(training), training.likelihood_weight());
 }
 
 }  // namespace ringshard::model

@@ -14,7 +14,7 @@ public:
     explicit RewardLoss(double centring) : centring_(centring) {}
 
     Value of(const PairSide& chosen, const PairSide& rejected,
-             double /*mean_chosen_targets*/) const override {
+             const AllPairs& /*all*/) const override {
         const double margin = chosen.score - rejected.score;
         const double sum = chosen.score + rejected.score;
         const double slope = sigmoid(-margin);
@@ -23,6 +23,11 @@ public:
                 centre - slope,
                 centre + slope,
                 {sum / 2, margin > 0 ? 1.0 : 0.0, margin}};
+    }
+    std::vector<FurtherNumber> further_numbers() const override {
+        std::vector<FurtherNumber> numbers;
+        for (const char* name : config::reward_metrics) numbers.push_back({name});
+        return numbers;
     }
 
 private:
@@ -35,11 +40,7 @@ class RewardObjective : public Objective {
 public:
     explicit RewardObjective(double centring) : loss_(centring) {}
 
-    std::vector<FurtherNumber> further_numbers() const override {
-        std::vector<FurtherNumber> numbers;
-        for (const char* name : config::reward_metrics) numbers.push_back({name});
-        return numbers;
-    }
+    std::vector<FurtherNumber> further_numbers() const override { return loss_.further_numbers(); }
     StatNames stat_names() const override { return {.entropy = "", .accuracy = ""}; }
     void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
                const at::Tensor& token_stats) const override {

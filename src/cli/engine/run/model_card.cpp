@@ -49,6 +49,7 @@ MethodWords words_of(config::Method method) {
         case config::Method::sft: return {"sft", "supervised fine-tuning"};
         case config::Method::dpo: return {"dpo", "direct preference optimisation"};
         case config::Method::cpo: return {"cpo", "contrastive preference optimisation"};
+        case config::Method::kto: return {"kto", "Kahneman-Tversky optimisation"};
         case config::Method::reward: return {"reward-trainer", "training as a reward model"};
         case config::Method::classification: break;
     }

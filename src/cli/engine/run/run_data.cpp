@@ -123,6 +123,25 @@ std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, in
             batch)};
 }
 
+std::optional<Failure> give_baselines(const config::Settings& settings, int64_t data_ranks,
+                                      RunData& data) {
+    const config::TrainingSettings& training = settings.values.training;
+    if (!training.has_baseline()) return std::nullopt;
+    const data::BaselineRule rule{
+        training.per_device_train_batch_size * training.gradient_accumulation_steps * data_ranks,
+        settings.values.data.max_length};
+    if (rule.rows_of_step < 2)
+        return Failure{ExitCode::settings,
+                       format_text("per_device_train_batch_size = {} [{}]: a step has one row, and "
+                                   "loss_type kto takes the baseline from the answers of others; "
+                                   "give more, or loss_type apo_zero_unpaired",
+                                   training.per_device_train_batch_size,
+                                   settings.origin_of("per_device_train_batch_size").place)};
+    for (data::Rows& rows : data.training) rows.give_baseline(rule);
+    for (RunData::EvaluationSet& set : data.evaluation) set.rows.give_baseline(rule);
+    return std::nullopt;
+}
+
 int64_t RunData::longest_row() const {
     int64_t longest = 0;
     for (const data::Rows& rows : training) longest = std::max(longest, rows.totals().longest_row);

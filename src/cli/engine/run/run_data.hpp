@@ -42,6 +42,11 @@ comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubC
                                        const std::vector<LearnerInJob>& learners,
                                        RowsToKeep keeps = RowsToKeep::with_targets);
 
+// Gives rows of single answers their baseline, if the loss has one. Fails (78) if a step has one
+// row, of which there is no other answer.
+std::optional<Failure> give_baselines(const config::Settings& settings, int64_t data_ranks,
+                                      RunData& data);
+
 // Fails (78) if dataloader_drop_last leaves out every row: there are fewer rows than all data ranks
 // take in a batch.
 std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, int64_t num_rows,

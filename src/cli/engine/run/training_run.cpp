@@ -161,7 +161,7 @@ comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Row
     const fs::path mine = fs::path(context.settings.values.run.output_dir) / name;
     if (resumed_from.empty()) {
         if (context.world.is_root())
-            std::cerr << "computing the reference of " << rows.size() << " pairs\n";
+            std::cerr << "computing the reference of " << rows.size() << " rows\n";
         job.watchdog->begin(watch::Work::evaluation);
         const auto failure = train::write_reference_log_probs(
             mine, rows, context.settings.values.evaluation.per_device_eval_batch_size,
@@ -178,10 +178,10 @@ comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Row
         }
         return Failure{
             ExitCode::missing_input,
-            format_text("{} is missing: it holds the log-probabilities of these pairs under the "
+            format_text("{} is missing: it holds the log-probabilities of these answers under the "
                         "model at the start of the run, which a checkpoint does not have. Put it "
-                        "back, name the same rows as before, or begin a run with the exported "
-                        "model",
+                        "back, name the same rows as before (with loss_type kto as many in a step "
+                        "as before, too), or begin a run with the exported model",
                         mine.string())};
     });
     if (!found) return found.failure();

@@ -47,6 +47,21 @@ Command cpo() {
             "cpo"};
 }
 
+Command kto() {
+    return {"kto",
+            "train on single answers that are good or bad",
+            {"kto --setting value ..."},
+            "Kahneman-Tversky optimisation: train with method kto. The rows have a prompt, a "
+            "completion and label, true or false; the reference is the model at the start of the "
+            "run.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "loss_type", "beta",
+             "desirable_weight", "max_length"},
+            {},
+            "kto"};
+}
+
 Command reward() {
     return {"reward",
             "train a model of rewards on such pairs",
@@ -305,9 +320,9 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(), dpo(),      cpo(),     reward(),       classify(), fork(),    prepare(), plan(),
-        prove(), tokenize(), inspect(), export_model(), verify(),   score(),   plot(),    report(),
-        sweep(), init(),     config(),  configure(),    doctor(),   version(), help()};
+        train(),  dpo(),   cpo(),      kto(),     reward(),       classify(), fork(),    prepare(),
+        plan(),   prove(), tokenize(), inspect(), export_model(), verify(),   score(),   plot(),
+        report(), sweep(), init(),     config(),  configure(),    doctor(),   version(), help()};
     return all;
 }
 
