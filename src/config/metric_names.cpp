@@ -36,6 +36,7 @@ std::vector<std::string_view> evaluation_metrics(const TrainingSettings& trainin
     if (training.likelihood_weight() == 0) std::erase(names, likelihood_metric);
     if (training.loss_type != LossType::orpo)
         for (const char* name : odds_metrics) std::erase(names, name);
+    if (training.learns_numbers()) return {"loss"};
     if (!training.has_baseline()) std::erase(names, baseline_metric);
     return names;
 }

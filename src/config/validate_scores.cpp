@@ -13,9 +13,8 @@ void check_labels(RuleReport& report) {
     const auto refuse = [&](bool is_asked_for, std::vector<std::string> settings, const char* why) {
         if (is_asked_for) report.complain(settings, why);
     };
-    refuse(training.classes() == 1, {"num_labels", "method"},
-           "classification needs two labels or more; numbers in place of labels (regression) are "
-           "not served");
+    refuse(names.size() == 1, {"class_names", "method"},
+           "a number (num_labels 1) has no name, and labels are two or more");
     refuse(!names.empty() && std::ssize(names) != training.classes(), {"num_labels", "class_names"},
            "must be one number: give a name for each label, or leave num_labels out");
     refuse(std::set(names.begin(), names.end()).size() != names.size(), {"class_names"},

@@ -35,6 +35,7 @@ bool is_share_of_all(const config::DataSettings& data) { return data.test_split_
 RowContent row_content(const config::TrainingSettings& training) {
     return {.is_pair = training.learns_pairs(),
             .is_scored = training.learns_scores(),
+            .has_numbers = training.learns_numbers(),
             .is_judged = training.judges_answers()};
 }
 

@@ -301,7 +301,8 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
     auto format = find_form(row, settings);
     if (format) format.value().used_columns = columns_of(format.value(), settings);
     if (format && settings.content.is_judged) format.value().used_columns.emplace_back("label");
-    if (!format || settings.content.has_answers()) return format;
+    if (!format || settings.content.has_answers() || settings.content.weighs_by_label())
+        return format;
     format.value().used_columns.emplace_back("weight");
     if (const Value* weight = row.find("weight"); weight != nullptr && !weight->is_null())
         format.value().warnings.emplace_back(

@@ -98,8 +98,10 @@ std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat&
     if (auto failure = encode_form(*parts_, row, format, *scratch.state_, into)) return failure;
     const RowContent& content = parts_->settings.content;
     if (content.is_pair) return std::nullopt;
-    if (auto failure = content.is_judged ? apply_judgement(row, into) : apply_row_weight(row, into))
-        return failure;
+    if (content.is_judged)
+        if (auto failure = apply_judgement(row, into)) return failure;
+    if (!content.weighs_by_label())
+        if (auto failure = apply_row_weight(row, into)) return failure;
     const bool has_documents = format.form == RowForm::pretokenized && row.find("seq_lengths") &&
                                !row.find("seq_lengths")->is_null();
     if (!has_documents) into.document_lengths.assign(1, static_cast<int32_t>(into.tokens.size()));

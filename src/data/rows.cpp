@@ -45,6 +45,7 @@ RowContent content_of(const std::string& about) {
     const auto says = [&](const char* name) { return read && read.value().find(name) != nullptr; };
     return {.is_pair = says("has_pairs"),
             .is_scored = says("is_scored"),
+            .has_numbers = says("has_numbers"),
             .is_judged = says("is_judged")};
 }
 
@@ -133,7 +134,7 @@ int64_t FlatBatch::num_targets() const {
 double FlatBatch::loss_weight() const {
     if (content.is_pair) return static_cast<double>(document_starts.size()) / 2;
     if (content.is_judged) return static_cast<double>(document_starts.size());
-    if (weights.empty()) return static_cast<double>(num_targets());
+    if (weights.empty() || content.has_numbers) return static_cast<double>(num_targets());
     double sum = 0;
     for (size_t i = 0; i < targets.size(); ++i)
         if (targets[i] != no_label) sum += static_cast<double>(weights[i]);

@@ -12,9 +12,16 @@ using text::SpecialTokens;
 using text::Value;
 
 std::optional<Failure> ScoredEncoding::label_with_column() {
+    if (into_.tokens.empty()) return bad_row("has no token");
+    if (parts_.settings.content.has_numbers) {
+        const auto number = read_number(row_);
+        if (!number) return number.failure();
+        label_from(0, 0);
+        into_.weights.assign(into_.tokens.size(), number.value());
+        return std::nullopt;
+    }
     const auto label = read_label(row_, parts_.settings);
     if (!label) return label.failure();
-    if (into_.tokens.empty()) return bad_row("has no token");
     label_from(0, label.value());
     return std::nullopt;
 }

@@ -1,6 +1,7 @@
 #include "scored_row.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
@@ -44,6 +45,19 @@ std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
                    format_text("num_labels: the config.json of {} names no labels (id2label); say "
                                "how many there are, or name them: class_names",
                                settings.tokenizer.string())};
+}
+
+Expected<float> read_number(const Value& row) {
+    const Value* const label = row.find("label");
+    if (label == nullptr) return bad_row("has no column label");
+    const int64_t* const whole = label->integer();
+    const double* const real = label->real();
+    if (whole == nullptr && real == nullptr)
+        return bad_row(
+            format_text("label is {}, where a number is needed (num_labels = 1)", label->kind()));
+    const auto number = static_cast<float>(whole != nullptr ? static_cast<double>(*whole) : *real);
+    if (!std::isfinite(number)) return bad_row("label is no finite number");
+    return number;
 }
 
 Expected<int32_t> read_label(const Value& row, const FormatSettings& settings) {

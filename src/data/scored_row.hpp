@@ -11,7 +11,8 @@ Expected<DatasetFormat> find_labelled(const text::Value& row, const FormatSettin
 // Takes the labels from the config.json of the model's folder, where the settings give none.
 std::optional<Failure> take_labels_of_model(FormatSettings& settings);
 
-// The number of a row's label.
+// The column label as a number; the number of a row's label.
+Expected<float> read_number(const text::Value& row);
 Expected<int32_t> read_label(const text::Value& row, const FormatSettings& settings);
 
 // Gives the tokens from `first` on their label: padding has none. A document of padding alone has

@@ -38,6 +38,7 @@ std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& tr
     if (training.method == Method::cpo) return reference_free_objective(training);
     if (training.method == Method::kto) return single_answers_objective(training);
     if (training.method == Method::reward) return reward_objective(training);
+    if (training.learns_numbers()) return regression_objective();
     if (training.method == Method::classification) return classification_objective();
     auto of_data = objective_of_data(training);
     if (training.anchor.empty()) return of_data;

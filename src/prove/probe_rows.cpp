@@ -86,8 +86,9 @@ data::Rows make_rows(const PairsOrLabels& wanted, int64_t num_rows, int longest,
                 labels.push_back(counts ? label : data::no_label);
             }
         }
-        const float sign = content.is_judged && row % 2 == 1 ? -1 : 1;
-        rows.add(tokens, labels, lengths, std::vector<float>(tokens.size(), sign));
+        const auto number = static_cast<float>(row % 2 == 1 ? -1 : 1);
+        rows.add(tokens, labels, lengths,
+                 std::vector<float>(tokens.size(), content.weighs_by_label() ? number : 1.0F));
     }
     return one_row_each(std::move(rows), content);
 }

@@ -609,8 +609,7 @@ class BadInput(Classes):
     def test_settings(self):
         self.refuse([78], ["num_labels"], model=self.of_tokens)
         self.refuse([78], ["packing"], "--packing", "true", command="reward", model=self.rewards, data=self.pairs)
-        for words, flags in ((["num_labels", "two labels"], ["--num_labels", "1"]),
-                             (["num_labels", "class_names"], ["--num_labels", "2", "--class_names", *NAMES]),
+        for words, flags in ((["num_labels", "class_names"], ["--num_labels", "2", "--class_names", *NAMES]),
                              (["class_names"], ["--class_names", "good", "good", "bad"]),
                              (["center_rewards_coefficient"], ["--center_rewards_coefficient", "0.1"]),
                              (["packing_strategy"], ["--packing", "true", "--packing_strategy", "wrapped"])):

@@ -169,6 +169,8 @@ struct TrainingSettings {
     bool learns_scores() const {
         return method == Method::reward || method == Method::classification;
     }
+    // Returns true if the score is a number, in place of one for each label.
+    bool learns_numbers() const { return method == Method::classification && classes() == 1; }
     int64_t classes() const {
         return num_labels > 0 ? num_labels : static_cast<int64_t>(class_names.size());
     }

@@ -11,12 +11,16 @@ struct RowContent {
     // Every token of a document that counts, which padding does not, has the label of the document,
     // and the last of them is its only target. Else the target of a token is the next one.
     bool is_scored = false;
+    // The label of a scored document is a number, which its target has as its weight.
+    bool has_numbers = false;
     // A document is an answer that is desirable or not: its targets have the weight 1, or -1.
     bool is_judged = false;
     // Such answers stand behind the prompts of other rows, and are not learned: their
     // log-probabilities are the baseline of the others.
     bool is_baseline = false;
 
+    // Returns true if the weights of targets say what they are, and not how much they count.
+    bool weighs_by_label() const { return has_numbers || is_judged; }
     // Returns true if the log-probability of an answer matters, not those of its tokens.
     bool has_answers() const { return is_pair || is_judged; }
 

@@ -125,9 +125,10 @@ void read_swift_task(ForeignImport& import) {
     const std::string problem = import.text("problem_type", import.text("num_labels") == "1"
                                                                 ? "regression"
                                                                 : "single_label_classification");
-    if (problem != "single_label_classification")
-        return import.refuse(import.has("problem_type") ? "problem_type" : "num_labels",
-                             "documents have one label of several: single_label_classification");
+    const bool is_number = problem == "regression" && import.text("num_labels") == "1";
+    if (problem != "single_label_classification" && !is_number)
+        return import.refuse("problem_type",
+                             "documents have one label of several, or one number (num_labels 1)");
     if (!swift_uses_template(import) || import.has("rlhf_type"))
         return import.refuse("task_type", "labelled rows are conversations with a template");
     import.set("task_type", "method", std::string("classification"));

@@ -12,10 +12,9 @@ void add_score_options(OptionTable& table) {
         .shapes_loss_if_set()
         .at_least(0);
     group
-        .serve(
-            "num_labels", &TrainingSettings::num_labels,
-            "With method classification: how many labels there are; 0: as many as class_names, or "
-            "as the model's config.json has.")
+        .serve("num_labels", &TrainingSettings::num_labels,
+               "With method classification: how many labels there are; 1: label is a number "
+               "(regression); 0: as many as class_names, or as the model's config.json has.")
         .shapes_loss_if_set()
         .at_least(0);
     group

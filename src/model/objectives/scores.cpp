@@ -76,7 +76,37 @@ private:
     std::shared_ptr<const Objective> of_labels_ = cross_entropy_objective({});
 };
 
+// The number of a document stands as the weight of its target.
+class RegressionObjective : public Objective {
+public:
+    StatNames stat_names() const override { return {.entropy = "", .accuracy = ""}; }
+    void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
+               const at::Tensor& token_stats) const override {
+        const at::Tensor errors = errors_of(logits, targets.data);
+        write(errors, token_stats);
+        logits.select(1, 0).copy_(errors * (2 * gradient_scale));
+    }
+    void evaluate(const at::Tensor& logits, const ops::Targets& targets,
+                  const at::Tensor& token_stats) const override {
+        write(errors_of(logits, targets), token_stats);
+    }
+
+private:
+    static at::Tensor errors_of(const at::Tensor& logits, const ops::Targets& targets) {
+        const at::Tensor scores = logits.select(1, 0).to(at::kFloat);
+        return targets.weights.defined() ? scores - targets.weights : scores - 1;
+    }
+    static void write(const at::Tensor& errors, const at::Tensor& token_stats) {
+        token_stats.zero_();
+        token_stats.select(1, 0).copy_(errors.square());
+    }
+};
+
 }  // namespace
+
+std::shared_ptr<const Objective> regression_objective() {
+    return std::make_shared<const RegressionObjective>();
+}
 
 std::shared_ptr<const Objective> reward_objective(const config::TrainingSettings& training) {
     return std::make_shared<const RewardObjective>(training.center_rewards_coefficient.value_or(0));

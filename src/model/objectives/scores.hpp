@@ -11,5 +11,7 @@ std::shared_ptr<const Objective> reward_objective(const config::TrainingSettings
 
 // A score for each label: the cross-entropy of the document's label.
 std::shared_ptr<const Objective> classification_objective();
+// Learning a number for each document, by the square of the error.
+std::shared_ptr<const Objective> regression_objective();
 
 }  // namespace ringshard::model

@@ -50,7 +50,9 @@ std::optional<Failure> settle_head(const config::Settings& settings, int64_t pad
                   : has_labels ? training.classes()
                                : spec.scores->count,
          .names = training.class_names,
-         .problem_type = is_reward ? nullptr : "single_label_classification"},
+         .problem_type = is_reward                   ? nullptr
+                         : training.learns_numbers() ? "regression"
+                                                     : "single_label_classification"},
         padding, settings.values.run.seed);
 }
 
