@@ -315,7 +315,7 @@ neftune_noise_alpha: 5
     const config::Config muon = of_recipe("lf.yaml", recipe + "use_muon: true\n");
     BOOST_TEST((muon.training.optim == config::Optimizer::muon));
     BOOST_TEST(muon.training.optim_args == "adjust_lr_fn=match_rms_adamw");
-    BOOST_TEST(refuses("lf.yaml", "model_name_or_path: m\nstage: kto\n", "stage = kto"));
+    BOOST_TEST(refuses("lf.yaml", "model_name_or_path: m\nstage: ppo\n", "stage = ppo"));
     BOOST_TEST(refuses(
         "lf.yaml",
         "model_name_or_path: m\nstage: sft\ndataset: three\ndataset_dir: " + folder.string() + "\n",
@@ -361,6 +361,33 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
         "lf.yaml",
         "model_name_or_path: m\nstage: sft\ndataset: turns\ndataset_dir: " + folder.string() + "\n",
         "the rows are pairs, of stage dpo"));
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(single_answers) {
+    const TemporaryFile info("dataset_info.json", R"({
+        "texts": {"file_name": "texts.json", "columns": {"kto_tag": "good"}},
+        "turns": {"file_name": "turns.json", "formatting": "sharegpt",
+                  "columns": {"messages": "said", "kto_tag": "label"}},
+        "plain": {"file_name": "plain.json"}})");
+    const auto folder = std::filesystem::path(info.path()).parent_path() / "ringshard_answers";
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(info.path(), folder / "dataset_info.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    const auto recipe = [&](const std::string& dataset, const std::string& more) {
+        return format_text("model_name_or_path: m\nstage: kto\ndataset_dir: {}\ndataset: {}\n{}",
+                           folder.string(), dataset, more);
+    };
+    const config::Config config =
+        of_recipe("lf.yaml", recipe("texts,turns", "pref_beta: 0.2\nkto_rejected_weight: 0.3\n"));
+    BOOST_TEST(config.training.has_baseline());
+    BOOST_TEST(config.training.beta == 0.2);
+    BOOST_TEST(config.training.undesirable_weight == 0.3);
+    BOOST_TEST(config.data.roles_to_train.empty());
+    BOOST_TEST(config.data.datasets.find("{{ good | tojson }}") != std::string::npos);
+    BOOST_TEST(config.data.datasets.find("{{ said[-1]['value'] | tojson }}") != std::string::npos);
+    BOOST_TEST(refuses("lf.yaml", recipe("plain", ""), "plain: the entry names no kto_tag"));
+    BOOST_TEST(refuses("lf.yaml", recipe("turns", "kto_ftx: 0.1\n"), "kto_ftx = 0.1"));
     std::filesystem::remove_all(folder);
 }
 
@@ -423,12 +450,26 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(config.training.beta == 0.2);
     BOOST_TEST(config.data.roles_to_train.empty());
     BOOST_TEST(config.data.row_template.find("rejected_response") != std::string::npos);
-    BOOST_TEST(refuses("kto.sh", command + "--rlhf_type kto\n", "rlhf_type = kto"));
-    BOOST_TEST(refuses("rlhf.sh", command + "\n", "give rlhf_type dpo, cpo, simpo, orpo or rm"));
+    BOOST_TEST(refuses("ppo.sh", command + "--rlhf_type ppo\n", "rlhf_type = ppo"));
+    BOOST_TEST(
+        refuses("rlhf.sh", command + "\n", "give rlhf_type dpo, cpo, simpo, orpo, kto or rm"));
     BOOST_TEST(of_recipe("rpo.sh", command + "--rlhf_type dpo --rpo_alpha 0.1\n")
                    .training.rpo_alpha.value() == 0.1);
     BOOST_TEST(refuses("sft.sh", "swift sft --model m --dataset d --loss_type infonce\n",
                        "loss_type has nll and dft"));
+}
+
+BOOST_AUTO_TEST_CASE(single_answers) {
+    const config::Config config =
+        of_recipe("kto.sh",
+                  "swift rlhf --rlhf_type kto --model m --dataset d --beta 0.2 "
+                  "--desirable_weight 0.5\n");
+    BOOST_TEST(config.training.has_baseline());
+    BOOST_TEST(config.training.beta == 0.2);
+    BOOST_TEST(config.training.desirable_weight == 0.5);
+    BOOST_TEST(config.data.shuffle_dataset);
+    BOOST_TEST((config.data.train_sampling_strategy == config::SamplingStrategy::sequential));
+    BOOST_TEST(config.data.row_template.find("{{ label | tojson }}") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(pairs_without_a_reference) {

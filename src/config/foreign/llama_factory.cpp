@@ -109,8 +109,30 @@ void read_tool_format(ForeignImport& import) {
                       "agent_template has the forms hermes and react_en");
 }
 
+// Of stage kto.
+void read_single_answers(ForeignImport& import) {
+    import.set("stage", "method", std::string("kto"));
+    import.set_default("shuffle_dataset", "true");
+    import.note("stage",
+                "rows are shuffled once (shuffle_dataset), and the baseline is of the rows of a "
+                "step");
+    if (import.has("pref_beta")) import.set("pref_beta", "beta", import.at("pref_beta"));
+    const auto weight = [&](const char* theirs, const char* ours) {
+        if (import.has(theirs)) import.set(theirs, ours, import.at(theirs));
+    };
+    weight("kto_chosen_weight", "desirable_weight");
+    weight("kto_rejected_weight", "undesirable_weight");
+    if (import.number("kto_ftx", 0) > 0)
+        import.refuse("kto_ftx", "the loss is that of answers alone; leave it out");
+    for (const char* key : {"pref_loss", "pref_ftx", "dpo_label_smoothing", "simpo_gamma"})
+        if (import.has(key)) import.idle(key, "it concerns stage dpo");
+}
+
 // Settings of preferences, which a file of another stage may have too.
 void read_preferences(ForeignImport& import) {
+    if (import.text("stage") == "kto") return read_single_answers(import);
+    for (const char* key : {"kto_chosen_weight", "kto_rejected_weight", "kto_ftx"})
+        if (import.has(key)) import.idle(key, "it concerns stage kto");
     if (import.text("stage") != "dpo") {
         for (const char* key :
              {"pref_beta", "pref_loss", "pref_ftx", "dpo_label_smoothing", "simpo_gamma"})
@@ -139,7 +161,7 @@ void read_preferences(ForeignImport& import) {
 
 void translate_llama_factory(ForeignImport& import) {
     const std::string stage = import.text("stage", "sft");
-    if (stage != "sft" && stage != "pt" && stage != "dpo")
+    if (stage != "sft" && stage != "pt" && stage != "dpo" && stage != "kto")
         import.refuse("stage", reasons::fine_tuning_only);
     read_preferences(import);
     read_tuner(import);

@@ -28,7 +28,8 @@ public:
         weigh(sources);
         if (!sources.empty()) import_.set("dataset", "datasets", sources);
         read_evaluation();
-        const bool learns_all = import_.is_on("train_on_prompt") || is_pretraining() || has_pairs();
+        const bool learns_all =
+            import_.is_on("train_on_prompt") || is_pretraining() || has_pairs() || has_judgements();
         if (!learns_all && has_conversations_)
             import_.set("dataset", "roles_to_train", ordered_json::array({"assistant"}));
     }
@@ -36,6 +37,8 @@ public:
 private:
     bool is_pretraining() const { return import_.text("stage", "sft") == "pt"; }
     bool has_pairs() const { return import_.text("stage", "sft") == "dpo"; }
+
+    bool has_judgements() const { return import_.text("stage", "sft") == "kto"; }
 
     std::vector<std::string> names(const std::string& key) const {
         const ordered_json& value = import_.at(key);
@@ -100,6 +103,12 @@ private:
                                                         : "the rows are pairs, of stage dpo"));
             return nullptr;
         }
+        if (has_judgements() && !has_label(entry)) {
+            import_.refuse(key, format_text("{}: the entry names no kto_tag, the column that says "
+                                            "which answers are desirable",
+                                            name));
+            return nullptr;
+        }
         std::string path;
         for (const char* where : {"hf_hub_url", "ms_hub_url", "om_hub_url"})
             if (path.empty()) path = entry.value(where, std::string());
@@ -132,6 +141,10 @@ private:
         return source;
     }
 
+    static bool has_label(const ordered_json& entry) {
+        return entry.contains("columns") && entry["columns"].contains("kto_tag");
+    }
+
     static std::string column(const ordered_json& columns, const char* ours, const char* usual) {
         const ordered_json named = columns.value(ours, ordered_json());
         return named.is_string() ? named.get<std::string>() : std::string(usual);
@@ -158,6 +171,9 @@ private:
         if (has_pairs())
             source["row_template"] = pair_template(turns, column(columns, "chosen", "chosen"),
                                                    column(columns, "rejected", "rejected"));
+        else if (has_judgements())
+            source["row_template"] = judged_template(turns, column(columns, "response", "output"),
+                                                     column(columns, "kto_tag", "kto_tag"));
         else
             source["row_template"] = "{\"messages\": [" + turns + ", " +
                                      answer_of(column(columns, "response", "output")) + "]}";
@@ -190,6 +206,14 @@ private:
                 pair_template(turns_of(messages, role, content, roles),
                               text_of_message(column(columns, "chosen", "chosen"), content),
                               text_of_message(column(columns, "rejected", "rejected"), content));
+            return;
+        }
+        if (has_judgements()) {
+            source.erase("column_map");
+            const std::string last = messages + "[-1]['" + content + "']";
+            source["row_template"] =
+                judged_template(turns_of(messages + "[:-1]", role, content, roles), last,
+                                column(columns, "kto_tag", "kto_tag"));
             return;
         }
         source["role_key"] = role;

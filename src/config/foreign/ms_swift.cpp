@@ -105,13 +105,23 @@ void read_for(ForeignImport& import, bool is_method, std::initializer_list<const
             import.idle(key, otherwise);
 }
 
-// Of `swift rlhf` pairs of answers are served.
+// Rows keep their order in a run of single answers, since those of a step give its baseline.
+void read_single_answers(ForeignImport& import) {
+    import.set("rlhf_type", "method", std::string("kto"));
+    import.set_default("shuffle_dataset", "true");
+    import.note("rlhf_type",
+                "rows are shuffled once (shuffle_dataset), and the baseline is of the rows of a "
+                "step");
+    read_for(import, true, {"beta", "loss_type"}, "");
+}
+
+// Of `swift rlhf` pairs of answers and single ones are served.
 void read_swift_method(ForeignImport& import) {
     const std::string type = import.text("rlhf_type");
-    if (import.has("rlhf_type") && !swift_learns_pairs(import))
+    if (import.has("rlhf_type") && !swift_learns_pairs(import) && !swift_judges(import))
         return import.refuse("rlhf_type", reasons::fine_tuning_only);
     if (!import.has("rlhf_type") && import.text("command") == "swift rlhf")
-        return import.refuse("command", "give rlhf_type dpo, cpo, simpo, orpo or rm");
+        return import.refuse("command", "give rlhf_type dpo, cpo, simpo, orpo, kto or rm");
     read_swift_task(import);
     const bool is_loss = type == "simpo" || type == "orpo";
     const bool has_no_reference = type == "cpo" || is_loss;
@@ -120,6 +130,9 @@ void read_swift_method(ForeignImport& import) {
              "it concerns rlhf_type cpo and simpo");
     read_for(import, type == "dpo", {"rpo_alpha"}, "it concerns rlhf_type dpo");
     read_for(import, type == "simpo", {"simpo_gamma"}, "it concerns rlhf_type simpo");
+    read_for(import, swift_judges(import), {"desirable_weight", "undesirable_weight"},
+             "it concerns rlhf_type kto");
+    if (swift_judges(import)) return read_single_answers(import);
     if (!swift_learns_pairs(import) || type == "rm") read_loss_of_tokens(import);
     if (!swift_learns_pairs(import)) return;
     import.set("rlhf_type", "method",

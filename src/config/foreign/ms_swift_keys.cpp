@@ -21,6 +21,8 @@ constexpr ForeignKey ms_swift_list[] = {
     {"center_rewards_coefficient", read},
     {"cpo_alpha", read},
     {"simpo_gamma", read},
+    {"desirable_weight", read},
+    {"undesirable_weight", read},
     {"rpo_alpha", read},
     {"ref_model*", refused, "the reference is the model at the start of the run"},
     {"experts_impl", idle, reasons::kernels},

@@ -48,6 +48,12 @@ std::string pair_template(const std::string& turns, const std::string& chosen,
            "], \"rejected\": [" + answer_of(rejected) + "]}";
 }
 
+std::string judged_template(const std::string& turns, const std::string& answer,
+                            const std::string& label) {
+    return "{\"prompt\": [" + turns + "], \"completion\": [" + answer_of(answer) +
+           "], \"label\": {{ " + label + " | tojson }}}";
+}
+
 std::string turns_of(const std::string& column, const std::string& role_key,
                      const std::string& content_key, const ordered_json& roles) {
     ordered_json ours = ordered_json::object();

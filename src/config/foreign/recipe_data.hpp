@@ -21,6 +21,9 @@ nlohmann::ordered_json alpaca_segments(bool learns_prompt);
 // A row of a prompt's turns, in Jinja, and two answers to them, which are expressions of Jinja.
 std::string pair_template(const std::string& turns, const std::string& chosen,
                           const std::string& rejected);
+// The same of one answer, and the column that says whether it is desirable.
+std::string judged_template(const std::string& turns, const std::string& answer,
+                            const std::string& label);
 // The turns in a column of messages, by the keys of a message; `roles`: the names that a role has.
 std::string turns_of(const std::string& column, const std::string& role_key,
                      const std::string& content_key, const nlohmann::ordered_json& roles);

@@ -72,19 +72,10 @@ std::string labelled_template() {
            "\"add_generation_prompt\": true}";
 }
 
-// A prompt, the last answer of the conversation, and the one that was rejected.
-std::string pairs_template() {
-    return columns_found() +
-           "{% set names = {'human': 'user', 'user': 'user', 'gpt': 'assistant', 'bot': "
+// The prompt of a conversation, as the beginning of a row, and its last answer as `answered`.
+std::string prompt_found() {
+    return "{% set names = {'human': 'user', 'user': 'user', 'gpt': 'assistant', 'bot': "
            "'assistant', 'assistant': 'assistant', 'system': 'system', 'tool': 'tool'} %}"
-           "{% set worse = (" +
-           first_of({"rejected_messages"},
-                    "[{'content': " +
-                        first_of({"rejected_response"},
-                                 "raise_exception('the row has no rejected_response and no "
-                                 "rejected_messages')") +
-                        "}]") +
-           ")[-1] %}{% set worse = worse.content if worse.content is defined else worse.value %}"
            "{\"prompt\": [{% if told %}{\"role\": \"system\", "
            "\"content\": {{ told | tojson }}}, {% endif %}{% if said %}{% for turn in said[:-1] "
            "%}{\"role\": {{ names[turn.role if turn.role is defined else turn['from']] | tojson "
@@ -93,9 +84,31 @@ std::string pairs_template() {
            "(said[-1].content if said[-1].content is defined else said[-1].value) %}{% else "
            "%}{% for turn in past %}{\"role\": \"user\", \"content\": {{ turn[0] | tojson }}}, "
            "{\"role\": \"assistant\", \"content\": {{ turn[1] | tojson }}}, {% endfor %}"
-           "{\"role\": \"user\", \"content\": {{ asked | tojson }}}{% endif %}], \"chosen\": [" +
-           answer_of("answered") + "], \"rejected\": [" + answer_of("worse") +
-           "]{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
+           "{\"role\": \"user\", \"content\": {{ asked | tojson }}}{% endif %}]";
+}
+
+std::string with_tools() {
+    return "{% if tools is defined and tools %}, \"tools\": {{ tools | tojson }}{% endif %}}";
+}
+
+// A prompt, the last answer of the conversation, and the one that was rejected.
+std::string pairs_template() {
+    return columns_found() + "{% set worse = (" +
+           first_of({"rejected_messages"},
+                    "[{'content': " +
+                        first_of({"rejected_response"},
+                                 "raise_exception('the row has no rejected_response and no "
+                                 "rejected_messages')") +
+                        "}]") +
+           ")[-1] %}{% set worse = worse.content if worse.content is defined else worse.value %}" +
+           prompt_found() + ", \"chosen\": [" + answer_of("answered") + "], \"rejected\": [" +
+           answer_of("worse") + "]" + with_tools();
+}
+
+// A prompt, and the last answer of the conversation with its label.
+std::string judged_template() {
+    return columns_found() + prompt_found() + ", \"completion\": [" + answer_of("answered") +
+           "], \"label\": {{ label | tojson }}" + with_tools();
 }
 
 // The contents one after another, without the marks of a conversation; all of it is learned.
@@ -153,6 +166,7 @@ public:
         if (import_.has("dataset"))
             import_.set("dataset", "row_template",
                         swift_learns_pairs(import_)    ? pairs_template()
+                        : swift_judges(import_)        ? judged_template()
                         : swift_classifies(import_)    ? labelled_template()
                         : swift_uses_template(import_) ? conversation_template()
                                                        : joined_template());

@@ -15,6 +15,8 @@ inline bool swift_learns_pairs(const ForeignImport& import) {
     const std::string type = import.text("rlhf_type");
     return type == "dpo" || type == "cpo" || type == "simpo" || type == "orpo" || type == "rm";
 }
+// Whether rows are single answers that are desirable or not.
+inline bool swift_judges(const ForeignImport& import) { return import.text("rlhf_type") == "kto"; }
 // Whether rows have labels.
 inline bool swift_classifies(const ForeignImport& import) {
     return import.text("task_type") == "seq_cls";

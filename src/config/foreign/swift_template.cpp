@@ -13,7 +13,7 @@ bool is_pretraining(const ForeignImport& import) { return import.text("command")
 
 // Reads "last_round+ignore_empty_think": whose words are learned, and which of them are not.
 void read_swift_loss_scale(ForeignImport& import) {
-    if (swift_learns_pairs(import) || swift_classifies(import)) {
+    if (swift_learns_pairs(import) || swift_judges(import) || swift_classifies(import)) {
         if (import.has("loss_scale") && import.text("loss_scale") != "last_round")
             import.refuse("loss_scale", "documents are learned as a whole");
         return;
