@@ -110,7 +110,7 @@ void read_tool_format(ForeignImport& import) {
 }
 
 // Of stage kto.
-void read_single_answers(ForeignImport& import) {
+void read_factory_answers(ForeignImport& import) {
     import.set("stage", "method", std::string("kto"));
     import.set_default("shuffle_dataset", "true");
     import.note("stage",
@@ -130,7 +130,7 @@ void read_single_answers(ForeignImport& import) {
 
 // Settings of preferences, which a file of another stage may have too.
 void read_preferences(ForeignImport& import) {
-    if (import.text("stage") == "kto") return read_single_answers(import);
+    if (import.text("stage") == "kto") return read_factory_answers(import);
     for (const char* key : {"kto_chosen_weight", "kto_rejected_weight", "kto_ftx"})
         if (import.has(key)) import.idle(key, "it concerns stage kto");
     if (import.text("stage") != "dpo") {

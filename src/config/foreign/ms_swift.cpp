@@ -106,7 +106,7 @@ void read_for(ForeignImport& import, bool is_method, std::initializer_list<const
 }
 
 // Rows keep their order in a run of single answers, since those of a step give its baseline.
-void read_single_answers(ForeignImport& import) {
+void read_swift_answers(ForeignImport& import) {
     import.set("rlhf_type", "method", std::string("kto"));
     import.set_default("shuffle_dataset", "true");
     import.note("rlhf_type",
@@ -132,7 +132,7 @@ void read_swift_method(ForeignImport& import) {
     read_for(import, type == "simpo", {"simpo_gamma"}, "it concerns rlhf_type simpo");
     read_for(import, swift_judges(import), {"desirable_weight", "undesirable_weight"},
              "it concerns rlhf_type kto");
-    if (swift_judges(import)) return read_single_answers(import);
+    if (swift_judges(import)) return read_swift_answers(import);
     if (!swift_learns_pairs(import) || type == "rm") read_loss_of_tokens(import);
     if (!swift_learns_pairs(import)) return;
     import.set("rlhf_type", "method",
