@@ -24,7 +24,8 @@ class Memory(AdaptersTogetherTest):
                                        **{f"a{seed}": rows for seed in range(8)})
 
         def activations(output, *flags, **given):
-            self.expect(self.train_together(output, *flags, **given), 0)
+            # Kernels of our own, which are the fastest on some processors, hold memory for each thread.
+            self.expect(self.train_together(output, "--cpu_gemm", "aten", *flags, **given), 0)
             return read_steps(output)[-1]["memory_activations_bytes"]
 
         together = activations(self.path("together"), adapters=adapters)
