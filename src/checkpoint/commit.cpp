@@ -36,7 +36,11 @@ std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& f
                        format_text("{} cannot be made: {}", temporary_.string(), error.message())};
     hashes_.clear();
     for (const auto& [name, content] : files) {
+        const auto parent = (temporary_ / name).parent_path();  // some have a folder of their own
+        std::filesystem::create_directories(parent, error);
         if (auto failure = write_file_atomically(temporary_ / name, content)) return failure;
+        if (parent != temporary_)
+            if (auto failure = flush_folder(parent)) return failure;
         if (name != card_name) hashes_[name] = hash_of(content);
     }
     return std::nullopt;
@@ -123,6 +127,11 @@ std::optional<Failure> Commit::describe(std::vector<WrittenRange> ranges, bool h
     auto sizes = sizes_in(temporary_);
     if (!sizes) return sizes.failure();
     manifest.file_sizes = std::move(sizes).value();
+    for (const auto& [name, hash] : hashes_) {
+        std::error_code error;
+        const auto size = std::filesystem::file_size(temporary_ / name, error);
+        if (!error) manifest.file_sizes[name] = static_cast<int64_t>(size);
+    }
     for (const auto& [name, size] : manifest.file_sizes) {
         if (!name.ends_with(".h5")) continue;
         auto hash = metadata_hash(temporary_ / name, manifest.ranges);

@@ -71,12 +71,18 @@ struct EnumNames<TrainedBiases> {
 };
 template <>
 struct EnumNames<Method> {
-    static constexpr NameTable<Method, 6> table{{{"sft", Method::sft},
+    static constexpr NameTable<Method, 7> table{{{"sft", Method::sft},
                                                  {"dpo", Method::dpo},
                                                  {"cpo", Method::cpo},
                                                  {"kto", Method::kto},
                                                  {"reward", Method::reward},
-                                                 {"classification", Method::classification}}};
+                                                 {"classification", Method::classification},
+                                                 {"embedding", Method::embedding}}};
+};
+template <>
+struct EnumNames<Pooling> {
+    static constexpr NameTable<Pooling, 3> table{
+        {{"lasttoken", Pooling::lasttoken}, {"cls", Pooling::cls}, {"mean", Pooling::mean}}};
 };
 template <>
 struct EnumNames<LossType> {

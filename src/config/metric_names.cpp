@@ -6,8 +6,9 @@ namespace {
 
 std::vector<std::string_view> metrics_of(Method method) {
     std::vector<std::string_view> names{"loss"};
-    if (method != Method::reward) names.emplace_back("entropy");
+    if (method != Method::reward && method != Method::embedding) names.emplace_back("entropy");
     switch (method) {
+        case Method::embedding:
         case Method::classification: names.emplace_back("accuracy"); break;
         case Method::reward:
             names.insert(names.end(), reward_metrics.begin(), reward_metrics.end());
@@ -44,7 +45,7 @@ std::vector<std::string_view> evaluation_metrics(const TrainingSettings& trainin
 std::vector<std::string_view> all_evaluation_metrics() {
     std::vector<std::string_view> all;
     for (const Method method : {Method::sft, Method::dpo, Method::cpo, Method::kto, Method::reward,
-                                Method::classification})
+                                Method::classification, Method::embedding})
         for (const std::string_view name : metrics_of(method)) all.push_back(name);
     return all;
 }

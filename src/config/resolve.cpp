@@ -52,10 +52,11 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
             result.notes.push_back(
                 format_text("{}: not used, since Adafactor has its own constants", name));
     const TrainingSettings& training = result.settings.values.training;
-    if ((training.learns_pairs() || training.judges_answers()) &&
-        result.settings.is_fixed("lora_dropout"))
+    const bool compares =
+        training.learns_pairs() || training.judges_answers() || training.learns_embeddings();
+    if (compares && result.settings.is_fixed("lora_dropout"))
         result.notes.push_back(
-            "lora_dropout: not used, since answers are compared without dropout, as in TRL");
+            "lora_dropout: not used, since texts and answers are compared without dropout");
     const LoggingSettings& logging = result.settings.values.logging;
     const auto writes = [&](const char* place) {
         return std::ranges::find(logging.report_to, place) != logging.report_to.end();

@@ -234,7 +234,8 @@ public:
                     complain(
                         {name, "teacher_scores"},
                         "it concerns distillation; name the teacher's scores, or leave it out");
-            if (training.temperature != 1 && config.evaluation.top_k == 0)
+            if (training.temperature != 1 && config.evaluation.top_k == 0 &&
+                !training.learns_embeddings())
                 complain({"temperature", "teacher_scores", "top_k"},
                          "it is that of a teacher's scores: name them to learn from them, or give "
                          "trainer score a top_k to write them");

@@ -41,6 +41,29 @@ void check_labelled_rows(RuleReport& report) {
     refuse(!data.loss_scale.empty(), "loss_scale", whole);
 }
 
+void check_embedded_rows(RuleReport& report) {
+    const Config& config = report.settings().values;
+    const DataSettings& data = config.data;
+    const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
+        if (is_asked_for) report.complain({name, "method"}, why);
+    };
+    const char* const whole = "texts are compared as a whole; leave it out";
+    refuse(data.packing || data.eval_packing.value_or(false), "packing",
+           "the texts of a row stand behind each other without padding; leave it out");
+    refuse(data.skip_prepare_dataset, "skip_prepare_dataset", "rows are texts; leave it out");
+    refuse(data.min_length > 0, "min_length", "concerns rows of one document; leave it out");
+    refuse(data.truncation_mode == TruncationMode::keep_end, "truncation_mode",
+           "a text is cut at its end, or its row dropped; give keep_start or drop");
+    refuse(data.assistant_only_loss, "assistant_only_loss", whole);
+    refuse(data.completion_only_loss.value_or(false), "completion_only_loss", whole);
+    refuse(!data.roles_to_train.empty(), "roles_to_train", whole);
+    refuse(data.train_on_last_turn_only, "train_on_last_turn_only", whole);
+    refuse(!data.mask_reasoning.empty(), "mask_reasoning", whole);
+    refuse(!data.loss_scale.empty(), "loss_scale", whole);
+    refuse(config.training.neftune_noise_alpha.value_or(0) > 0, "neftune_noise_alpha",
+           "texts are compared without noise; leave it out");
+}
+
 void check_run_of_scores(RuleReport& report) {
     const Config& config = report.settings().values;
     const TrainingSettings& training = config.training;
@@ -55,7 +78,7 @@ void check_run_of_scores(RuleReport& report) {
     refuse(!config.adapter.adapters.empty(), "adapters",
            "adapters that train together learn by sft; train each of them in a run of its own");
     refuse(!config.evaluation.eval_prompts.empty(), "eval_prompts",
-           "a head of scores writes no text; leave it out");
+           "no text is written; leave it out");
     refuse(config.model.router_aux_loss_coef.value_or(0) > 0, "router_aux_loss_coef",
            "transformers' classes with a head of scores have no such loss; leave it out");
 }
@@ -65,7 +88,8 @@ void check_run_of_scores(RuleReport& report) {
 void check_scores(RuleReport& report) {
     Settings& settings = report.settings();
     const TrainingSettings& training = settings.values.training;
-    if (training.learns_scores()) check_run_of_scores(report);
+    if (training.learns_scores() || training.learns_embeddings()) check_run_of_scores(report);
+    if (training.learns_embeddings()) check_embedded_rows(report);
     if (training.method == Method::classification) {
         check_labels(report);
         check_labelled_rows(report);
@@ -74,6 +98,8 @@ void check_scores(RuleReport& report) {
         if (training.method != method && settings.is_fixed(name))
             report.complain({name, "method"}, why);
     };
+    leave_out(Method::embedding, "pooling",
+              "concerns embeddings, of method embedding; leave it out");
     leave_out(Method::reward, "center_rewards_coefficient",
               "concerns rewards, of method reward; leave it out");
     for (const char* name : {"num_labels", "class_names"})

@@ -35,6 +35,8 @@ bool is_share_of_all(const config::DataSettings& data) { return data.test_split_
 RowContent row_content(const config::TrainingSettings& training) {
     return {.is_pair = training.learns_pairs(),
             .is_scored = training.learns_scores(),
+            .is_embedded = training.learns_embeddings(),
+            .pooling = training.pooling.value_or(config::Pooling::lasttoken),
             .has_numbers = training.learns_numbers(),
             .is_judged = training.judges_answers()};
 }
@@ -74,6 +76,8 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .num_labels = config.training.classes(),
                           .class_names = config.training.class_names};
     if (auto failure = take_labels_of_model(format)) return *failure;
+    if (format.content.is_embedded && !config.training.pooling)
+        if (auto failure = take_pooling_of_model(format)) return *failure;
     if (const std::string& path = config.model.chat_template_path;
         !path.empty() && !is_template_file(path) && !folder_exists(path)) {
         const auto other = hub.model_folder(path, "main", "chat_template_path");
@@ -101,7 +105,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.rows = {.max_length = data.max_length,
                         .min_length = data.min_length,
                         .truncation = data.truncation_mode,
-                        .content = content_of(config),
+                        .content = preparation.format.content,
                         .packs = data.packing,
                         .strategy = data.packing_strategy,
                         .scope = data.packing_scope,

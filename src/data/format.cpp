@@ -31,6 +31,8 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
     if (settings.content.is_scored)
         columns.insert(columns.end(), {"label", "margin", "add_generation_prompt"});
     if (settings.content.is_judged) columns.emplace_back("label");
+    if (settings.content.is_embedded)
+        columns.insert(columns.end(), {"anchor", "positive", "negative"});
     return columns;
 }
 
@@ -143,6 +145,19 @@ Expected<DatasetFormat> find_pair(const Value& row, bool is_scored) {
     return format;
 }
 
+// The format of texts that belong together.
+Expected<DatasetFormat> find_texts(const Value& row) {
+    for (const char* column : {"anchor", "positive"})
+        if (row.find(column) == nullptr)
+            return refuse(
+                format_text("the rows are to be texts that belong together (method = embedding), "
+                            "and there is no column {}; a row has anchor, positive and, if there "
+                            "is one, negative (a text or a list), and the columns are {}; "
+                            R"(column_map: {{"anchor": "NAME"}} takes one by another name)",
+                            column, column_names(row)));
+    return DatasetFormat{.form = RowForm::texts};
+}
+
 // The format of single answers, with a label that says whether they are desirable.
 Expected<DatasetFormat> find_judged(const Value& row, const FormatSettings& settings) {
     if (row.find("chosen") != nullptr && row.find("rejected") != nullptr)
@@ -209,6 +224,7 @@ std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSet
             if (format.has_prompt) columns.emplace_back("prompt");
             return columns;
         }
+        case RowForm::texts: return {"anchor", "positive", "negative"};
         case RowForm::labelled_text: return {settings.text_field, "label"};
         case RowForm::labelled_chat:
             return {"messages", "label", "add_generation_prompt", "tools", "chat_template_kwargs"};
@@ -278,6 +294,7 @@ Expected<DatasetFormat> find_columns(const Value& row, const FormatSettings& set
 Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settings) {
     if (settings.content.is_pair) return find_pair(row, settings.content.is_scored);
     if (settings.content.is_judged) return find_judged(row, settings);
+    if (settings.content.is_embedded) return find_texts(row);
     if (settings.content.is_scored) return find_labelled(row, settings);
     if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
     Expected<DatasetFormat> format = find_columns(row, settings);
@@ -301,7 +318,8 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
     auto format = find_form(row, settings);
     if (format) format.value().used_columns = columns_of(format.value(), settings);
     if (format && settings.content.is_judged) format.value().used_columns.emplace_back("label");
-    if (!format || settings.content.has_answers() || settings.content.weighs_by_label())
+    const RowContent& content = settings.content;
+    if (!format || content.has_documents() || content.has_answers() || content.weighs_by_label())
         return format;
     format.value().used_columns.emplace_back("weight");
     if (const Value* weight = row.find("weight"); weight != nullptr && !weight->is_null())

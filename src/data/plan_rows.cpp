@@ -56,7 +56,7 @@ bool has_label(const Sample& sample, uint32_t whole, uint32_t length, bool keeps
 // document, which is a target only where a label of the whole stands at it.
 bool has_target(const TokenStore& store, std::span<const Piece> pieces, const RowContent& content) {
     return std::ranges::any_of(pieces, [&](const Piece& piece) {
-        const bool counts_first = content.is_scored || piece.goes_on != 0;
+        const bool counts_first = content.is_scored || content.is_embedded || piece.goes_on != 0;
         for (uint64_t token = piece.begin + (counts_first ? 0 : 1);
              token < piece.begin + piece.length; ++token)
             if (store.label(token) != no_label && (content.has_numbers || store.weight(token) != 0))
@@ -100,9 +100,9 @@ RowPlan one_row_each(const TokenStore& store, std::span<const int64_t> samples,
     return plan;
 }
 
-// A row has both documents of a pair, each cut at its end. Both have a target.
-RowPlan one_row_of_pairs(const TokenStore& store, std::span<const int64_t> samples,
-                         const RowSettings& settings, RowReport& report) {
+// A row has all documents of a sample, each cut at its end. Each has a target.
+RowPlan one_row_of_documents(const TokenStore& store, std::span<const int64_t> samples,
+                             const RowSettings& settings, RowReport& report) {
     const auto limit = static_cast<uint32_t>(settings.max_length.value_or(UINT32_MAX));
     const bool drops_long = settings.truncation == config::TruncationMode::drop;
     RowPlan plan;
@@ -114,7 +114,8 @@ RowPlan one_row_of_pairs(const TokenStore& store, std::span<const int64_t> sampl
             sides.push_back({begin, std::min(length, limit)});
             begin += length;
         }
-        const auto lost = store.length(number) - sides.front().length - sides.back().length;
+        uint32_t lost = store.length(number);
+        for (const Piece& side : sides) lost -= side.length;
         const bool is_of_use = std::ranges::all_of(sides, [&](const Piece& side) {
             return has_target(store, std::span(&side, 1), settings.content);
         });
@@ -164,7 +165,7 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
     }
     report.samples = static_cast<int64_t>(samples.size());
     const bool drops_long = settings.truncation == config::TruncationMode::drop &&
-                            settings.max_length && !settings.content.is_pair;
+                            settings.max_length && !settings.content.has_documents();
     std::vector<int64_t> kept;
     if (drops_long || settings.min_length > 0) {
         std::ranges::copy_if(samples, std::back_inserter(kept), [&](int64_t number) {
@@ -174,12 +175,13 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
         report.dropped += std::ssize(samples) - std::ssize(kept);
         samples = kept;
     }
-    RowPlan plan = settings.content.is_pair ? one_row_of_pairs(store, samples, settings, report)
-                   : settings.packs         ? packed(store, samples, settings, report)
-                                            : one_row_each(store, samples, settings, report);
+    RowPlan plan = settings.content.has_documents()
+                       ? one_row_of_documents(store, samples, settings, report)
+                   : settings.packs ? packed(store, samples, settings, report)
+                                    : one_row_each(store, samples, settings, report);
     if (settings.shuffles) shuffle_rows(plan, settings.seed);
     // TRL shuffles these rows with the others.
-    if (!settings.packs && !settings.keeps_all && !settings.content.is_pair)
+    if (!settings.packs && !settings.keeps_all && !settings.content.has_documents())
         plan = without_rows_that_teach_nothing(store, std::move(plan), settings.content, report);
     report.rows = plan.size();
     for (int64_t row = 0; row < plan.size(); ++row) report.of_rows.add(plan.row(row));

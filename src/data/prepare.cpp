@@ -105,6 +105,7 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
     if (preparation.has_anchor) all.emplace_back("has_anchor", Value(true));
     if (format.content.is_pair) all.emplace_back("has_pairs", Value(true));
     if (format.content.learns_prompts) all.emplace_back("learns_prompts", Value(true));
+    if (format.content.is_embedded) all.emplace_back("is_embedded", Value(true));
     if (format.content.has_numbers) all.emplace_back("has_numbers", Value(true));
     if (format.content.is_judged) all.emplace_back("is_judged", Value(true));
     if (format.content.is_scored) {
@@ -147,6 +148,8 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
     };
     if (preparation.drops_copies) all.emplace_back("drops_copies", Value(true));
     if (rows.content.is_pair) all.emplace_back("has_pairs", Value(true));
+    if (rows.content.is_embedded)
+        all.emplace_back("pooling", Value(static_cast<int64_t>(rows.content.pooling)));
     if (rows.content.has_numbers) all.emplace_back("has_numbers", Value(true));
     if (rows.content.is_judged) all.emplace_back("is_judged", Value(true));
     if (rows.content.is_scored) all.emplace_back("is_scored", Value(true));

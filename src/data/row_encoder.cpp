@@ -80,6 +80,7 @@ std::optional<Failure> encode_form(const EncoderParts& parts, const Value& row,
         case RowForm::pair: return is_scored ? scored.encode_pair() : answers.encode_pair();
         case RowForm::chat_pair:
             return is_scored ? scored.encode_chat_pair() : answers.encode_chat_pair();
+        case RowForm::texts: return scored.encode_texts();
         case RowForm::labelled_text: return scored.encode_labelled_text();
         case RowForm::labelled_chat: return scored.encode_labelled_chat();
     }
@@ -97,7 +98,7 @@ std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat&
         return failure;
     if (auto failure = encode_form(*parts_, row, format, *scratch.state_, into)) return failure;
     const RowContent& content = parts_->settings.content;
-    if (content.is_pair) return std::nullopt;
+    if (content.has_documents()) return std::nullopt;
     if (content.is_judged)
         if (auto failure = apply_judgement(row, into)) return failure;
     if (!content.weighs_by_label())

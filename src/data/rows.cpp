@@ -43,8 +43,13 @@ std::optional<RowTotals> read_totals(const std::string& about) {
 RowContent content_of(const std::string& about) {
     const auto read = text::read_json(about);
     const auto says = [&](const char* name) { return read && read.value().find(name) != nullptr; };
+    const auto pooling =
+        says("pooling") ? static_cast<config::Pooling>(*read.value().find("pooling")->integer())
+                        : config::Pooling::lasttoken;
     return {.is_pair = says("has_pairs"),
             .is_scored = says("is_scored"),
+            .is_embedded = says("pooling"),
+            .pooling = pooling,
             .has_numbers = says("has_numbers"),
             .is_judged = says("is_judged")};
 }
@@ -134,6 +139,9 @@ int64_t FlatBatch::num_targets() const {
 double FlatBatch::loss_weight() const {
     if (content.is_pair) return static_cast<double>(document_starts.size()) / 2;
     if (content.is_judged) return static_cast<double>(document_starts.size());
+    if (content.is_embedded)
+        return static_cast<double>(
+            std::ranges::count(rows_of_documents(*this), 0, &RowStart::place));
     if (weights.empty() || content.has_numbers) return static_cast<double>(num_targets());
     double sum = 0;
     for (size_t i = 0; i < targets.size(); ++i)
@@ -201,6 +209,8 @@ void Rows::append_pieces(std::span<const Piece> pieces, FlatBatch& batch) const 
             batch.tokens.push_back(store_.token(at));
         if (content_.is_scored)
             append_label(piece, batch);
+        else if (content_.is_embedded)
+            append_pooled(piece, batch);
         else
             append_targets(piece, batch);
         if (scores_ != nullptr) {
@@ -239,6 +249,16 @@ void Rows::append_label(const Piece& piece, FlatBatch& batch) const {
         if (store_.has_weights()) batch.weights[begin + behind - 1] = store_.weight(at);
         return;
     }
+}
+
+// Of a document whose tokens are in the batch: those that make its embedding are targets, of which
+// only the place matters.
+void Rows::append_pooled(const Piece& piece, FlatBatch& batch) const {
+    const size_t begin = batch.targets.size();
+    const bool takes_all = content_.pooling == config::Pooling::mean;
+    batch.targets.resize(begin + piece.length, takes_all ? 0 : no_label);
+    if (content_.pooling == config::Pooling::cls) batch.targets[begin] = 0;
+    if (content_.pooling == config::Pooling::lasttoken) batch.targets.back() = 0;
 }
 
 FlatBatch join_batches(std::span<const LearnerBatch> learners) {
@@ -357,7 +377,7 @@ std::vector<FlatBatch::RowStart> rows_of_documents(const FlatBatch& batch) {
 
 FlatBatch sort_by_length(FlatBatch batch) {
     std::vector<Document> documents = documents_of(batch);
-    if (batch.learner_starts.size() > 1 ||
+    if (batch.learner_starts.size() > 1 || batch.content.is_embedded ||
         std::ranges::is_sorted(documents, std::greater(), &Document::length))
         return batch;
     std::ranges::stable_sort(documents, std::greater(), &Document::length);

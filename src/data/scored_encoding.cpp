@@ -38,6 +38,32 @@ std::optional<Failure> ScoredEncoding::encode_labelled_text() {
     return label_with_column();
 }
 
+std::optional<Failure> ScoredEncoding::encode_texts() {
+    std::vector<std::string> texts(2);
+    if (auto failure = read_text(row_, "anchor", texts[0])) return failure;
+    if (auto failure = read_text(row_, "positive", texts[1])) return failure;
+    const Value* const negative = row_.find("negative");
+    if (negative != nullptr && negative->list() != nullptr) {
+        for (const Value& text : *negative->list()) {
+            if (text.string() == nullptr)
+                return bad_row(format_text("negative has {}, where a text is needed", text.kind()));
+            texts.push_back(*text.string());
+        }
+    } else if (negative != nullptr && !negative->is_null()) {
+        if (auto failure = read_text(row_, "negative", texts.emplace_back())) return failure;
+    }
+    std::vector<int32_t> all;
+    for (const std::string& text : texts) {
+        if (auto failure = tokenize(text, SpecialTokens::add, into_.tokens)) return failure;
+        if (into_.tokens.empty()) return bad_row("has a text without tokens");
+        into_.document_lengths.push_back(static_cast<int32_t>(into_.tokens.size()));
+        all.insert(all.end(), into_.tokens.begin(), into_.tokens.end());
+    }
+    into_.tokens = std::move(all);
+    into_.labels.assign(into_.tokens.size(), 0);
+    return std::nullopt;
+}
+
 std::optional<Failure> ScoredEncoding::encode_labelled_chat() {
     auto messages = read_text_messages("messages");
     if (!messages) return messages.failure();

@@ -10,6 +10,9 @@ class ScoredEncoding : public RowEncoding {
 public:
     using RowEncoding::RowEncoding;
     std::optional<Failure> encode_labelled_text();
+    // Encodes an anchor, a positive and negatives as documents, of which all tokens but padding are
+    // labelled.
+    std::optional<Failure> encode_texts();
     std::optional<Failure> encode_labelled_chat();
     std::optional<Failure> encode_pair();
     std::optional<Failure> encode_chat_pair();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
@@ -45,6 +46,32 @@ std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
                    format_text("num_labels: the config.json of {} names no labels (id2label); say "
                                "how many there are, or name them: class_names",
                                settings.tokenizer.string())};
+}
+
+std::optional<Failure> take_pooling_of_model(FormatSettings& settings) {
+    const auto file = settings.tokenizer / "1_Pooling" / "config.json";
+    if (!file_exists(file)) return std::nullopt;
+    const auto config = text::read_json(read_file(file).value_or(""));
+    std::vector<std::string> modes;
+    if (const Value* const mode = config ? config.value().find("pooling_mode") : nullptr)
+        modes.push_back(mode->string() != nullptr ? *mode->string() : mode->kind());
+    else if (config)
+        for (const auto& [name, value] : *config.value().object())
+            if (name.starts_with("pooling_mode_") && value.truth() != nullptr && *value.truth())
+                modes.push_back(name.substr(std::string_view("pooling_mode_").size()));
+    using config::Pooling;
+    const std::map<std::string, Pooling> known{{"lasttoken", Pooling::lasttoken},
+                                               {"cls", Pooling::cls},
+                                               {"cls_token", Pooling::cls},
+                                               {"mean", Pooling::mean},
+                                               {"mean_tokens", Pooling::mean}};
+    if (modes.size() != 1 || !known.contains(modes.front()))
+        return Failure{ExitCode::settings,
+                       format_text("{}: the pooling is {}, and lasttoken, cls and mean are served; "
+                                   "give one of these: pooling",
+                                   file.string(), modes.empty() ? "none" : join(modes, ", "))};
+    settings.content.pooling = known.at(modes.front());
+    return std::nullopt;
 }
 
 Expected<float> read_number(const Value& row) {

@@ -11,6 +11,9 @@ Expected<DatasetFormat> find_labelled(const text::Value& row, const FormatSettin
 // Takes the labels from the config.json of the model's folder, where the settings give none.
 std::optional<Failure> take_labels_of_model(FormatSettings& settings);
 
+// Takes the pooling that the model's folder has for sentence-transformers, if it has one.
+std::optional<Failure> take_pooling_of_model(FormatSettings& settings);
+
 // The column label as a number; the number of a row's label.
 Expected<float> read_number(const text::Value& row);
 Expected<int32_t> read_label(const text::Value& row, const FormatSettings& settings);

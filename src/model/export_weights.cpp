@@ -90,8 +90,10 @@ public:
         remove_unfinished(folder_, [&](const std::string& name) {
             return is_weight_file(name) || name == index_name || small_files_.contains(name);
         });
-        for (const auto& [name, content] : small_files_)
+        for (const auto& [name, content] : small_files_) {
+            fs::create_directories(path(name).parent_path(), error);  // some have a folder
             if (auto failure = create(path(name), content, Flush::now)) return failure;
+        }
         for (const WeightFile& file : planned_.files)
             if (auto failure = create(path(file.name), file.header, Flush::later)) return failure;
         return std::nullopt;
@@ -182,6 +184,9 @@ private:
         for (const std::string& name : names)
             if (std::rename(path(name).c_str(), (folder_ / name).c_str()) != 0)
                 return io_failure(folder_ / name, "cannot be replaced");
+        for (const std::string& name : names)
+            if (const fs::path parent = (folder_ / name).parent_path(); parent != folder_)
+                if (auto failure = flush_folder(parent)) return failure;
         return names.empty() ? std::nullopt : flush_folder(folder_);
     }
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@ struct Chunk {
     at::Tensor token_stats;                    // their statistics
     std::optional<at::Tensor> gradient_norms;  // of their rows
     std::optional<StoredDistributions> stored;
+    std::optional<EmbeddedDocuments> documents;
 };
 
 // Calls `work` with one chunk after the other. Returns the statistics of all tokens with a target,
@@ -43,7 +45,8 @@ at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk,
                    {part.tokens, part.weights.value_or(at::Tensor())},
                    token_stats.narrow(0, begin, length),
                    part.gradient_norms,
-                   part.stored});
+                   part.stored,
+                   part.documents});
     }
     return token_stats;
 }
@@ -51,6 +54,14 @@ at::Tensor for_chunks(const HeadTargets& targets, int64_t tokens_per_chunk,
 // Returns what the objective learns from, on the device of the targets.
 ObjectiveTargets objective_targets(const Chunk& chunk) {
     ObjectiveTargets targets{chunk.targets};
+    if (chunk.documents) {
+        const EmbeddedDocuments& documents = *chunk.documents;
+        const at::Tensor shares = documents.shares.unsqueeze(1);
+        targets.row_gradients =
+            documents.learned->gradients.index_select(0, documents.of_targets).mul_(shares);
+        targets.row_numbers =
+            documents.learned->numbers.index_select(0, documents.of_targets).mul_(shares);
+    }
     if (!chunk.stored) return targets;
     const auto there = [&](const at::Tensor& numbers) {
         return ops::on_device(numbers.const_data_ptr(), numbers.numel(), numbers.scalar_type(),
@@ -80,6 +91,10 @@ HeadTargets HeadTargets::of_range(int64_t begin, int64_t length) const {
     if (weights) part.weights = weights->narrow(0, begin, length);
     if (gradient_norms) part.gradient_norms = gradient_norms->narrow(0, begin, length);
     if (stored) part.stored->places = stored->places.narrow(0, begin, length);
+    if (documents) {
+        part.documents->of_targets = documents->of_targets.narrow(0, begin, length);
+        part.documents->shares = documents->shares.narrow(0, begin, length);
+    }
     return part;
 }
 
@@ -138,12 +153,31 @@ void cap_backward(const ModelSpec& spec, const at::Tensor& d_logits, const at::T
     d_logits.mul_(1 - (capped / spec.logits_cap).square_());
 }
 
+// The same where the objective learns from the rows themselves, and the projection has no part.
+at::Tensor learn_rows(const HeadViews& weights, const HeadGradients& gradients, const at::Tensor& x,
+                      const HeadTargets& targets, const HeadWork& work, const at::Tensor& d_x) {
+    const int64_t numbers_per_token = work.objective.numbers_per_token();
+    return for_chunks(targets, work.tokens_per_chunk, numbers_per_token, [&](const Chunk& chunk) {
+        const at::Tensor rows = ops::embedding(chunk.places, x);
+        const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
+        work.objective.learn(normed.y, objective_targets(chunk), work.gradient_scale,
+                             chunk.token_stats);
+        const at::Tensor d_rows = at::zeros_like(rows);
+        weights.norm.backward(weights.unit, gradients.unit, normed.y, rows, normed.inverse_rms,
+                              d_rows);
+        if (chunk.gradient_norms)
+            chunk.gradient_norms->copy_(at::linalg_vector_norm(d_rows, 2, {1}, false, at::kFloat));
+        d_x.index_copy_(0, chunk.places, d_rows);
+    });
+}
+
 }  // namespace
 
 at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadGradients& gradients, const at::Tensor& x,
                                  const HeadTargets& targets, const HeadWork& work,
                                  const at::Tensor& d_x) {
+    if (work.objective.learns_rows()) return learn_rows(weights, gradients, x, targets, work, d_x);
     RowNorms norms;
     const int64_t numbers_per_token = work.objective.numbers_per_token();
     return for_chunks(targets, work.tokens_per_chunk, numbers_per_token, [&](const Chunk& chunk) {
@@ -175,6 +209,20 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
             chunk.gradient_norms->copy_(at::linalg_vector_norm(d_rows, 2, {1}, false, at::kFloat));
         d_x.index_copy_(0, chunk.places, d_rows);
     });
+}
+
+at::Tensor embed_documents(const HeadViews& weights, const at::Tensor& x,
+                           const HeadTargets& targets, const HeadWork& work) {
+    const EmbeddedDocuments& documents = *targets.documents;
+    const at::Tensor embeddings =
+        at::zeros({documents.count, x.size(1)}, x.options().dtype(at::kFloat));
+    for_chunks(targets, work.tokens_per_chunk, 1, [&](const Chunk& chunk) {
+        const at::Tensor rows =
+            weights.norm.forward(weights.unit, ops::embedding(chunk.places, x)).y;
+        embeddings.index_add_(0, chunk.documents->of_targets,
+                              rows.to(at::kFloat) * chunk.documents->shares.unsqueeze(1));
+    });
+    return embeddings;
 }
 
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,

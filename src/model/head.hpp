@@ -50,7 +50,8 @@ struct HeadTargets {
           weights(batch.weights),
           dropout_keys(batch.dropout_keys),
           gradient_norms(batch.gradient_norms),
-          stored(batch.stored) {}
+          stored(batch.stored),
+          documents(batch.documents) {}
     HeadTargets of_range(int64_t begin, int64_t length) const;
 
     at::Tensor places;                         // [n]
@@ -59,6 +60,7 @@ struct HeadTargets {
     std::optional<at::Tensor> dropout_keys;    // [t]
     std::optional<at::Tensor> gradient_norms;  // [n]: written by a backward pass
     std::optional<StoredDistributions> stored;
+    std::optional<EmbeddedDocuments> documents;
 };
 
 struct HeadWork {
@@ -74,6 +76,11 @@ at::Tensor head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                                  const HeadGradients& gradients, const at::Tensor& x,
                                  const HeadTargets& targets, const HeadWork& work,
                                  const at::Tensor& d_x);
+
+// The sums of rows behind the final norm that are the embeddings of the batch's documents, as far
+// as this rank has their targets: [count, w] fp32.
+at::Tensor embed_documents(const HeadViews& weights, const at::Tensor& x,
+                           const HeadTargets& targets, const HeadWork& work);
 
 // What evaluations report: [n, ops::stats_per_token].
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,

@@ -2,6 +2,7 @@
 
 #include "objectives/anchor.hpp"
 #include "objectives/distillation.hpp"
+#include "objectives/embeddings.hpp"
 #include "objectives/preference.hpp"
 #include "objectives/reference_free.hpp"
 #include "objectives/scores.hpp"
@@ -38,6 +39,7 @@ std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& tr
     if (training.method == Method::cpo) return reference_free_objective(training);
     if (training.method == Method::kto) return single_answers_objective(training);
     if (training.method == Method::reward) return reward_objective(training);
+    if (training.learns_embeddings()) return embedding_objective();
     if (training.learns_numbers()) return regression_objective();
     if (training.method == Method::classification) return classification_objective();
     auto of_data = objective_of_data(training);

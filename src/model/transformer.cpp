@@ -399,6 +399,18 @@ std::vector<double> Transformer::log_probs_of_sides(const TokenBatch& batch) con
     return of_answers;
 }
 
+at::Tensor Transformer::embed_texts(const TokenBatch& batch) const {
+    const Positions positions = positions_->of(batch);
+    const at::Tensor x = forward(reading(batch, positions));
+    const HeadViews weights(weights_of(index_.head), parts_->head);
+    at::Tensor embeddings =
+        embed_documents(weights, x, HeadTargets(batch), {gemms_, 0, *objective_, chunks_.head});
+    release(index_.head, NextUse::none);
+    mesh_.ring().all_reduce(embeddings).wait();
+    mesh_.ulysses().all_reduce(embeddings).wait();
+    return embeddings;
+}
+
 at::Tensor Transformer::read_targets(const TokenBatch& batch, const shard::UnitTensors& weights,
                                      const at::Tensor& x) const {
     return for_heads(batch, [&](const HeadParameters& head, const HeadTargets& targets) {

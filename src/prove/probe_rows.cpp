@@ -72,7 +72,7 @@ data::Rows make_rows(const PairsOrLabels& wanted, int64_t num_rows, int longest,
     data::SampleList rows;
     for (int64_t row = 0; row < num_rows; ++row) {
         std::vector<int32_t> lengths;
-        for (int side = 0; side < (content.is_pair ? 2 : 1); ++side)
+        for (int side = 0; side < (content.is_embedded ? 3 : content.is_pair ? 2 : 1); ++side)
             lengths.push_back(longest / 3 + random.below(longest / 2));
         std::vector<int32_t> tokens;
         std::vector<int32_t> labels;

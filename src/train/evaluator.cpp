@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "all_embeddings.hpp"
 #include "baseline.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/timer.hpp"
@@ -70,7 +71,45 @@ model::TokenBatch Evaluator::tokens_of_round(data::FlatBatch batch,
     return shard_batch(std::move(batch), mesh_, model_.masks());
 }
 
+EvaluationNumbers Evaluator::compare_texts(const std::function<void(double)>& before_batch) const {
+    constexpr size_t anchors_at_a_time = 1024;
+    const Timer timer;
+    std::vector<int64_t> rows(static_cast<size_t>(rows_.size()));
+    std::iota(rows.begin(), rows.end(), int64_t{0});
+    AllEmbeddings all(rows_, rows, mesh_, model_);
+    std::vector<int64_t> own;
+    int64_t round = 0;
+    for (const double operations : count_longest()) {
+        before_batch(operations);
+        const std::vector<int64_t> of_round = rows_of_round(round);
+        all.read(of_round.empty() ? rows_.size() : of_round.front(), batch_of_round(round++));
+        own.insert(own.end(), of_round.begin(), of_round.end());
+    }
+    all.join();
+    enum { loss, right };
+    std::vector<double> sums(2);
+    for (size_t first = 0; mesh_.sequence_rank() == 0 && first < own.size();
+         first += anchors_at_a_time) {
+        const auto anchors =
+            std::span(own).subspan(first, std::min(anchors_at_a_time, own.size() - first));
+        const model::AnchorLosses of_anchors = all.losses_of(anchors, subject_.temperature);
+        sums[loss] += of_anchors.losses.sum().item<double>();
+        sums[right] += of_anchors.is_right.sum().item<double>();
+    }
+    sums = world_.sum(sums);
+    const double count = std::max(1.0, static_cast<double>(rows_.size()));
+    EvaluationNumbers found{.loss = sums[loss] / count,
+                            .names = model_.objective().stat_names(),
+                            .rows = rows_.size(),
+                            .batches = (rows_.size() + batch_size_ - 1) / batch_size_,
+                            .seconds = timer.seconds(),
+                            .set = subject_.set};
+    found.of_objective.emplace_back("accuracy", sums[right] / count);
+    return found;
+}
+
 EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {
+    if (rows_.content().is_embedded) return compare_texts(before_batch);
     const Timer timer;
     const std::vector<model::FurtherNumber> further = rows_.content().has_answers()
                                                           ? model_.objective().further_numbers()

@@ -188,6 +188,57 @@ model::TokenBatch shard_answers(data::FlatBatch batch, const mesh::Mesh& mesh,
     return mine;
 }
 
+namespace {
+
+struct OfDocument {
+    int64_t document = model::TokenBatch::no_target;
+    float share = 0;
+};
+
+// The document of each token that is a target, and its share in the embedding.
+std::vector<OfDocument> shares_of_targets(const data::FlatBatch& batch) {
+    std::vector<OfDocument> of_tokens(batch.tokens.size());
+    for (size_t document = 0; document < batch.document_starts.size(); ++document) {
+        const auto begin = static_cast<size_t>(batch.document_starts[document]);
+        const size_t end = document + 1 < batch.document_starts.size()
+                               ? static_cast<size_t>(batch.document_starts[document + 1])
+                               : of_tokens.size();
+        const auto is_target = [](int64_t target) {
+            return target != model::TokenBatch::no_target;
+        };
+        const auto targets = std::span(batch.targets).subspan(begin, end - begin);
+        const auto count = std::ranges::count_if(targets, is_target);
+        for (size_t token = begin; token < end; ++token)
+            if (is_target(batch.targets[token]))
+                of_tokens[token] = {static_cast<int64_t>(document), 1 / static_cast<float>(count)};
+    }
+    return of_tokens;
+}
+
+}  // namespace
+
+model::TokenBatch shard_texts(data::FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks) {
+    const attention::SequencePartition partition = partition_of(batch, mesh.shape());
+    std::vector<OfDocument> of_tokens = shares_of_targets(batch);
+    of_tokens.resize(static_cast<size_t>(partition.filled_length()));
+    std::vector<int64_t> documents;
+    std::vector<float> shares;
+    for (const auto& [document, share] :
+         attention::pick(std::span<const OfDocument>(of_tokens),
+                         partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses))) {
+        if (document == model::TokenBatch::no_target) continue;
+        documents.push_back(document);
+        shares.push_back(share);
+    }
+    for (data::FlatBatch::LearnerStart& start : batch.learner_starts) start.dropout.reset();
+    const auto count = std::ssize(batch.document_starts);
+    model::TokenBatch mine = shard_batch(std::move(batch), mesh, masks);
+    mine.documents = {count, ops::on_device(documents, mesh.device()),
+                      ops::on_device(shares, mesh.device())};
+    return mine;
+}
+
 attention::SequencePartition partition_of(const data::FlatBatch& batch,
                                           const mesh::MeshShape& shape) {
     return {static_cast<int64_t>(batch.tokens.size()), batch.document_starts, shape.ring,

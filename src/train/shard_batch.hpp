@@ -22,6 +22,11 @@ model::TokenBatch shard_answers(data::FlatBatch batch, const mesh::Mesh& mesh,
                                 std::span<const attention::Mask> masks,
                                 const ReferenceLogProbs& reference, const model::AllPairs& all);
 
+// The same for rows of texts whose documents are embedded, without dropout: an embedding is
+// computed twice.
+model::TokenBatch shard_texts(data::FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks);
+
 // Returns the micro-batch in the order that suits the mesh: on a GPU, where attention calls take
 // documents of about one length (attention/tile_pack.hpp), the longest ones first. For passes that
 // only sum over tokens.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "all_embeddings.hpp"
 #include "baseline.hpp"
 #include "non_finite.hpp"
 #include "ringshard/base/narrow.hpp"
@@ -137,6 +138,7 @@ const double* add_up(const std::vector<OfMicroBatch>& micro_batches, const doubl
 
 // Returns this rank's part of a micro-batch.
 model::TokenBatch Trainer::shard(data::FlatBatch batch, const model::AllPairs& pairs) const {
+    if (batch.content.is_embedded) return shard_texts(std::move(batch), mesh_, model_.masks());
     if (!batch.content.has_answers()) return shard_batch(std::move(batch), mesh_, model_.masks());
     return shard_answers(std::move(batch), mesh_, model_.masks(), reference_, pairs);
 }
@@ -157,12 +159,33 @@ model::AllPairs Trainer::all_pairs(const MicroBatches& micro_batches, const Step
     return pairs;
 }
 
+// Returns what the texts of each micro-batch learn, for which the model embeds those of all ranks
+// before it learns.
+std::vector<model::EmbeddedDocuments::Learned> Trainer::embed(
+    const MicroBatches& micro_batches) const {
+    const Learner& learner = learners_.front();
+    if (!learner.rows().content().is_embedded) return {};
+    AllEmbeddings all(learner.rows(), learner.rows_of_step(), mesh_, model_);
+    const int64_t batch_size = learner.settings().per_device_train_batch_size;
+    const auto num_rows = std::ssize(learner.rows_of_step());
+    std::vector<OwnRows> own;
+    for (const data::FlatBatch& batch : micro_batches) {
+        const int64_t round = std::ssize(own) * mesh_.shape().data();
+        own.push_back({std::min(num_rows, (round + mesh_.data_rank()) * batch_size),
+                       std::ssize(batch.row_starts)});
+        all.read(own.back().first, batch);
+    }
+    all.join();
+    return all.learn(own, learner.settings().temperature);
+}
+
 // Runs forward and backward of all micro-batches. Returns the share of this rank in the sums of the
 // step. Adds the names of the attention operators to `attention`.
 StepSums Trainer::run(MicroBatches micro_batches, const StepWork& work,
                       std::set<std::string>& attention) {
     std::vector<OfMicroBatch> of_micro_batches;
     const model::AllPairs pairs = all_pairs(micro_batches, work);
+    const std::vector<model::EmbeddedDocuments::Learned> embedded = embed(micro_batches);
     if (documents_) documents_->begin_step();
     const auto token_stats =
         run_micro_batches(zero_, model_, std::ssize(micro_batches), [&](int64_t i) {
@@ -171,6 +194,7 @@ StepSums Trainer::run(MicroBatches micro_batches, const StepWork& work,
             if (documents_) documents_->add(batch);
             const double loss_scale = batch.loss_scale;
             model::TokenBatch mine = shard(std::move(batch), pairs);
+            if (mine.documents) mine.documents->learned = embedded[static_cast<size_t>(i)];
             if (documents_) documents_->watch(mine);
             attention.merge(model_.attention_operators(mine));
             of_micro_batches.push_back({mine.target_bounds, loss_scale});

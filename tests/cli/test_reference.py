@@ -10,7 +10,7 @@ import unittest
 from trainer import TrainerTest, run
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-METHODS = ("dpo", "cpo", "kto", "reward", "classify")
+METHODS = ("dpo", "cpo", "kto", "reward", "classify", "embed")
 COMMANDS = ("train", *METHODS, "fork", "prepare", "plan", "prove", "tokenize", "inspect", "export", "verify", "score", "plot", "report",
             "sweep", "init", "config", "configure", "doctor", "version", "help")
 

@@ -73,6 +73,10 @@ class Docs(unittest.TestCase):
         (self.at / "JUDGED" / "answers.jsonl").write_text("".join(
             json.dumps({"prompt": f"House {number} has ", "completion": f"{number % 9} windows.", "label": number % 3 == 0}) + "\n"
             for number in range(48)))
+        (self.at / "TEXTS").mkdir()
+        (self.at / "TEXTS" / "texts.jsonl").write_text("".join(
+            json.dumps({"anchor": f"House {number}?", "positive": f"{number % 9} windows.", "negative": "a door."}) + "\n"
+            for number in range(48)))
         (self.at / "LABELLED").mkdir()
         (self.at / "LABELLED" / "labels.jsonl").write_text("".join(
             json.dumps({"text": f"House {number} has {number % 9} windows.", "label": ("bad", "good")[number % 2]}) + "\n"

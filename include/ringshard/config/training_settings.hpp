@@ -20,8 +20,9 @@ enum class AmaxAlgorithm { max, most_recent };
 enum class Fp8Backend { ao, te };
 // How a run learns: from examples; from pairs of a chosen and a rejected answer, beside a
 // reference, without one, or as the rewards of both; from single answers that are desirable or not,
-// beside a reference; or from labels of whole documents.
-enum class Method { sft, dpo, cpo, kto, reward, classification };
+// beside a reference; from labels of whole documents; or from texts that belong together, by their
+// embeddings.
+enum class Method { sft, dpo, cpo, kto, reward, classification, embedding };
 // The losses of tokens, and from sigmoid on those of answers: of pairs beside a reference, from
 // simpo on of pairs without one, from kto on of single answers.
 enum class LossType {
@@ -49,6 +50,8 @@ enum class LossType {
 inline bool is_of_answers(LossType loss) { return loss >= LossType::sigmoid; }
 // What a loss of pairs makes of the ratio of the probabilities of an answer under both models.
 enum class FDivergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
+// What makes an embedding of the tokens of a document: the last one, the first, or their mean.
+enum class Pooling { lasttoken, cls, mean };
 enum class Schedule {
     linear,
     cosine,
@@ -145,12 +148,14 @@ struct TrainingSettings {
     double undesirable_weight = 1.0;
     // Of method reward and classification.
     std::optional<double> center_rewards_coefficient;
-    int64_t num_labels = 0;  // 0: as many as class_names
+    std::optional<Pooling> pooling;  // of method embedding; unset: the model's own, or lasttoken
+    int64_t num_labels = 0;          // 0: as many as class_names
     std::vector<std::string> class_names;
 
     bool learns_pairs() const {
         return method == Method::dpo || method == Method::cpo || method == Method::reward;
     }
+    bool learns_embeddings() const { return method == Method::embedding; }
     bool judges_answers() const { return method == Method::kto; }
     // Returns true if the log-probabilities of whole answers are learned.
     bool learns_answers() const {

@@ -53,6 +53,7 @@ enum class RowForm {
     segments,  // texts that are tokenized apart
     pair,      // chosen and rejected answers to one prompt, two documents
     chat_pair,
+    texts,          // an anchor, a positive and negatives
     labelled_text,  // a text, or a conversation, with the label of the whole
     labelled_chat
 };

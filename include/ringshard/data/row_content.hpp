@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ringshard/config/training_settings.hpp"
+
 namespace ringshard::data {
 
 // What a row of the data is to a run.
@@ -11,6 +13,10 @@ struct RowContent {
     // Every token of a document that counts, which padding does not, has the label of the document,
     // and the last of them is its only target. Else the target of a token is the next one.
     bool is_scored = false;
+    // The documents of a row are an anchor, a positive and any number of negatives, which are
+    // embedded. The targets of a document are the tokens that make its embedding.
+    bool is_embedded = false;
+    config::Pooling pooling = config::Pooling::lasttoken;
     // The label of a scored document is a number, which its target has as its weight.
     bool has_numbers = false;
     // A document is an answer that is desirable or not: its targets have the weight 1, or -1.
@@ -19,6 +25,8 @@ struct RowContent {
     // log-probabilities are the baseline of the others.
     bool is_baseline = false;
 
+    // Returns true if a row has several documents, each of which max_length cuts.
+    bool has_documents() const { return is_pair || is_embedded; }
     // Returns true if the weights of targets say what they are, and not how much they count.
     bool weighs_by_label() const { return has_numbers || is_judged; }
     // Returns true if the log-probability of an answer matters, not those of its tokens.

@@ -39,7 +39,7 @@ struct FlatBatch {
     std::vector<RowStart> row_starts{};
     RowContent content{};
     int64_t num_targets() const;
-    double loss_weight() const;  // of all targets, or 1 for each pair or judged answer
+    double loss_weight() const;  // of all targets, or 1 for each pair, judged answer or anchor
     // Of pairs in the order of their rows: the targets of the chosen documents.
     int64_t num_chosen_targets() const;
     int64_t num_desirable() const;  // documents, of judged ones
@@ -108,6 +108,7 @@ private:
     void append_pieces(std::span<const Piece> pieces, FlatBatch& batch) const;
     void append_targets(const Piece& piece, FlatBatch& batch) const;
     void append_label(const Piece& piece, FlatBatch& batch) const;
+    void append_pooled(const Piece& piece, FlatBatch& batch) const;
     TokenStore store_;
     std::filesystem::path name_ = "rows in memory";
     std::string about_;
@@ -131,7 +132,8 @@ FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
 // Returns the baseline of these rows.
 FlatBatch flatten_baseline(const Rows& rows, std::span<const int64_t> numbers);
 // Returns the batch with its longest documents first, those of one length in their order. A batch
-// of several learners stays as it is, since their tokens stand beside each other.
+// of several learners stays as it is, since their tokens stand beside each other, and one of texts,
+// whose embeddings have their order.
 FlatBatch sort_by_length(FlatBatch batch);
 
 // A batch of one learner.

@@ -22,6 +22,10 @@ struct ObjectiveTargets {
     at::Tensor stored_log_probs{};  // [m, k] fp32
     // [m] int64, ascending: the tokens of the chunk that have stored numbers; undefined: all, m = n
     at::Tensor stored_rows{};
+    // For an objective of rows: the gradients of its rows [n, width], and the numbers of a token
+    // [n, numbers_per_token].
+    at::Tensor row_gradients{};
+    at::Tensor row_numbers{};
 };
 
 // A number of a token. Like the loss, it is multiplied with the weight of its token.
@@ -44,6 +48,10 @@ struct StatNames {
 class Objective {
 public:
     virtual ~Objective() = default;
+
+    // Returns true if it learns from the rows of the final norm, which then stand where others have
+    // logits; their loss is one of all documents of a step (in_batch.hpp).
+    virtual bool learns_rows() const { return false; }
 
     // The numbers of a token behind those of ops::stats_per_token.
     virtual std::vector<FurtherNumber> further_numbers() const { return {}; }

@@ -45,6 +45,21 @@ struct TokenPairs {
     AllPairs all{};
 };
 
+// Documents whose embeddings are the sums of rows of the final norm: those of their targets, each
+// times a share.
+struct EmbeddedDocuments {
+    int64_t count = 0;      // over the sequence group
+    at::Tensor of_targets;  // [n] int64: the document of each target of this rank
+    at::Tensor shares;      // [n] fp32
+    // What a backward pass learns: the gradients of the embeddings, and the numbers of each
+    // document, of which each target has its share.
+    struct Learned {
+        at::Tensor gradients;  // [count, width] fp32
+        at::Tensor numbers;    // [count, Objective::numbers_per_token] fp32
+    };
+    std::optional<Learned> learned{};
+};
+
 // A micro-batch as one rank sees it: its tokens of the flat list of documents.
 struct TokenBatch {
     static constexpr int64_t no_target = -100;
@@ -65,8 +80,9 @@ struct TokenBatch {
     // [n] fp32: where a backward pass writes the norm of the gradient of the row of each target at
     // the input of the head; none: nobody asks.
     std::optional<at::Tensor> gradient_norms{};
-    std::optional<StoredDistributions> stored{};  // for an objective that reads it
-    std::optional<TokenPairs> pairs{};            // for one of pairs
+    std::optional<StoredDistributions> stored{};   // for an objective that reads it
+    std::optional<TokenPairs> pairs{};             // for one of pairs
+    std::optional<EmbeddedDocuments> documents{};  // for one of embeddings
 
     int64_t num_counted() const { return tokens.size(0) - num_fillers; }
 };

@@ -117,6 +117,10 @@ public:
     // The log-probability of each side of the batch's pairs. Collective over the zero group.
     std::vector<double> log_probs_of_sides(const TokenBatch& batch) const;
 
+    // The embeddings of the batch's documents, [documents, width] fp32, which all ranks of the
+    // sequence group get. Collective over the zero group.
+    at::Tensor embed_texts(const TokenBatch& batch) const;
+
     // The cross-entropy, and the `top_k` most likely tokens in the place of each target, with
     // their log-probabilities at a temperature. Collective over the zero group.
     TokenScores score(const TokenBatch& batch, int64_t top_k, double temperature = 1) const;

@@ -19,7 +19,8 @@ class Evaluator {
 public:
     struct Subject {
         size_t learner = 0;
-        std::string set{};  // its name; empty: the only one
+        std::string set{};       // its name; empty: the only one
+        double temperature = 1;  // of similarities, if rows are texts
     };
     // batch_size: rows per data rank and batch.
     Evaluator(Subject subject, data::Rows rows, int64_t batch_size, const comm::Group& world,
@@ -46,6 +47,8 @@ private:
     data::FlatBatch batch_of_round(int64_t round) const;
     std::vector<double> count_longest() const;
     model::TokenBatch tokens_of_round(data::FlatBatch batch, const model::AllPairs& pairs) const;
+    // Of texts, whose anchors are compared with all texts of the set.
+    EvaluationNumbers compare_texts(const std::function<void(double)>& before_batch) const;
     // As far as the loss depends on them. Collective over the world.
     model::AllPairs all_pairs() const;
 

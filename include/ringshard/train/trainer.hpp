@@ -82,6 +82,7 @@ private:
     MicroBatches join(const std::vector<MicroBatches>& of_learners) const;
     model::TokenBatch shard(data::FlatBatch batch, const model::AllPairs& pairs) const;
     model::AllPairs all_pairs(const MicroBatches& micro_batches, const StepWork& work) const;
+    std::vector<model::EmbeddedDocuments::Learned> embed(const MicroBatches& micro_batches) const;
     StepSums run(MicroBatches micro_batches, const StepWork& work,
                  std::set<std::string>& attention);
     StepNumbers numbers_of(size_t learner, const LearnerWork& work, const StepSums& sums) const;

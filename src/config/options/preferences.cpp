@@ -10,8 +10,9 @@ void add_preference_options(OptionTable& table) {
                "What the rows are: sft, examples to learn from; dpo, pairs of a chosen and a "
                "rejected answer, beside a reference; cpo, such pairs without one; kto, single "
                "answers that are desirable or not, beside a reference; reward, pairs for a model "
-               "of rewards; classification, documents with a label. `trainer dpo`, `cpo`, `kto`, "
-               "`reward` and `classify` set it, with TRL's defaults.")
+               "of rewards; classification, documents with a label; embedding, texts that belong "
+               "together. `trainer dpo`, `cpo`, `kto`, `reward`, `classify` and `embed` set it, "
+               "with TRL's defaults.")
         .shapes_loss_if_set();
     group
         .serve("label_smoothing", &TrainingSettings::label_smoothing,

@@ -12,6 +12,12 @@ void add_score_options(OptionTable& table) {
         .shapes_loss_if_set()
         .at_least(0);
     group
+        .serve("pooling", &TrainingSettings::pooling,
+               "With method embedding: what is a document's embedding, the last token's row "
+               "(lasttoken), the first one's (cls) or their mean; null: as the model's folder "
+               "says, else lasttoken.")
+        .shapes_loss_if_set();
+    group
         .serve("num_labels", &TrainingSettings::num_labels,
                "With method classification: how many labels there are; 1: label is a number "
                "(regression); 0: as many as class_names, or as the model's config.json has.")

@@ -20,7 +20,8 @@ void add_distillation_options(OptionGroup<TrainingSettings>& group) {
     group
         .serve("temperature", &TrainingSettings::temperature,
                "With teacher_scores: the temperature of both distributions; for score: that of the "
-               "top_k log-probabilities that it writes.")
+               "top_k log-probabilities that it writes; with method embedding: the divisor of "
+               "similarities.")
         .shapes_loss_if_set()
         .above(0);
     group

@@ -5,6 +5,7 @@
 #include "beginning.hpp"
 #include "export_template.hpp"
 #include "model_card.hpp"
+#include "sentence_files.hpp"
 
 namespace ringshard::cli {
 
@@ -17,6 +18,9 @@ comm::Agreed<BegunRun> BegunRun::begin(const CommandContext& context, PlacedJob&
     auto files = read_sidecar_files(world, inputs.model);
     if (!files) return files.failure();
     if (world.is_root()) files.value()["config.json"] = inputs.spec.config_json;
+    if (const data::RowContent& content = inputs.data.training.front().content();
+        world.is_root() && content.is_embedded)
+        add_sentence_files(files.value(), content.pooling, inputs.spec.width);
     if (const auto failure = write_export_template(context, files.value())) return *failure;
     const std::vector<int64_t> num_steps = learners.num_steps();
     LossFingerprint fingerprint = fingerprint_of(

@@ -51,12 +51,19 @@ MethodWords words_of(config::Method method) {
         case config::Method::cpo: return {"cpo", "contrastive preference optimisation"};
         case config::Method::kto: return {"kto", "Kahneman-Tversky optimisation"};
         case config::Method::reward: return {"reward-trainer", "training as a reward model"};
+        case config::Method::embedding: return {"sentence-transformers", "contrastive learning"};
         case config::Method::classification: break;
     }
     return {"text-classification", "training on labels of documents"};
 }
 
 std::string usage_of(const config::TrainingSettings& training, const std::string& name) {
+    if (training.learns_embeddings())
+        return format_text(
+            "from sentence_transformers import SentenceTransformer\n\n"
+            "model = SentenceTransformer({})\n"
+            "print(model.encode([\"What is a ring?\"]))\n",
+            quoted(name));
     if (training.learns_scores())
         return format_text(
             "from transformers import pipeline\n\n"

@@ -220,8 +220,11 @@ public:
             return Failure{ExitCode::io, format_text("{}: cannot be made: {}", folder,
                                                      std::generic_category().message(errno))};
         auto made = std::make_unique<TemporaryFolder>(folder);
-        for (const auto& [name, content] : files)
+        std::error_code error;
+        for (const auto& [name, content] : files) {
+            fs::create_directories((made->path_ / name).parent_path(), error);
             if (auto failure = write_file_atomically(made->path_ / name, content)) return *failure;
+        }
         return made;
     }
     explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}

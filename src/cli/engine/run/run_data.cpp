@@ -208,7 +208,9 @@ comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubC
             auto rows = prepare_rows(context, hub, num_threads, spec, set.preparation,
                                      title_of(set.title, learners[learner]), open);
             if (!rows) return rows.failure();
-            data.evaluation.push_back({{learner, set.name}, std::move(rows).value()});
+            data.evaluation.push_back(
+                {{learner, set.name, context.settings.values.training.temperature},
+                 std::move(rows).value()});
         }
     auto prompts = read_prompts(context, hub, spec);
     if (!prompts) return prompts.failure();

@@ -24,6 +24,8 @@ std::optional<Failure> settle_head(const config::Settings& settings, int64_t pad
                                    model::ModelSpec& spec) {
     const config::TrainingSettings& training = settings.values.training;
     if (!training.learns_scores()) {
+        if (training.learns_embeddings() && !spec.tied)
+            spec.frozen.insert(spec.names.head + ".weight");
         if (!spec.scores) return std::nullopt;
         return Failure{
             ExitCode::settings,

@@ -65,7 +65,7 @@ void print_overview(const Reference& reference) {
     for (const Command& command : commands()) {
         const bool is_method = !command.method.empty();
         if (is_method && command.name == methods.front())
-            print_line(join(methods, ", "), "train on pairs of answers, or on labels", column);
+            print_line(join(methods, ", "), "learn answers, labels or embeddings", column);
         if (!is_method && command.name != "help") print_line(command.name, command.summary, column);
     }
     std::cout << "More: "

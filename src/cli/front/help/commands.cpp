@@ -92,6 +92,21 @@ Command classify() {
             "classification"};
 }
 
+Command embed() {
+    return {"embed",
+            "train embeddings on texts that belong together",
+            {"embed --setting value ..."},
+            "Train with method embedding: the text anchor of a row is to be nearer to its positive "
+            "than to the positive and negative texts of all rows of a step, as in "
+            "sentence-transformers' MultipleNegativesRankingLoss.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "pooling", "max_length",
+             "per_device_train_batch_size"},
+            {},
+            "embedding"};
+}
+
 Command fork() {
     return {"fork",
             "begin a run from a checkpoint of another one",
@@ -320,9 +335,10 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(),  dpo(),   cpo(),      kto(),     reward(),       classify(), fork(),    prepare(),
-        plan(),   prove(), tokenize(), inspect(), export_model(), verify(),   score(),   plot(),
-        report(), sweep(), init(),     config(),  configure(),    doctor(),   version(), help()};
+        train(),     dpo(),     cpo(),     kto(),    reward(),   classify(), embed(),
+        fork(),      prepare(), plan(),    prove(),  tokenize(), inspect(),  export_model(),
+        verify(),    score(),   plot(),    report(), sweep(),    init(),     config(),
+        configure(), doctor(),  version(), help()};
     return all;
 }
 

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "ringshard/model/objective.hpp"
+
+namespace ringshard::model {
+
+// Learning embeddings of documents, by what in_batch_loss() gives each of them.
+std::shared_ptr<const Objective> embedding_objective();
+
+}  // namespace ringshard::model
