@@ -144,6 +144,22 @@ std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
     return rename_atomically(temporary, file);
 }
 
+std::optional<Failure> write_file_in(const std::filesystem::path& folder, const std::string& name,
+                                     std::string_view content) {
+    const std::filesystem::path file = folder / name;
+    const bool has_own_folder = file.parent_path() != folder;
+    if (has_own_folder) {
+        std::error_code error;
+        std::filesystem::create_directories(file.parent_path(), error);
+        if (error)
+            return Failure{ExitCode::io, format_text("{} cannot be made: {}",
+                                                     file.parent_path().string(), error.message())};
+    }
+    auto failure = write_file_atomically(file, content);
+    if (!failure && has_own_folder) failure = flush_folder(file.parent_path());
+    return failure;
+}
+
 std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,
                                          const std::filesystem::path& file) {
     if (std::rename(temporary.c_str(), file.c_str()) != 0) {

@@ -36,11 +36,7 @@ std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& f
                        format_text("{} cannot be made: {}", temporary_.string(), error.message())};
     hashes_.clear();
     for (const auto& [name, content] : files) {
-        const auto parent = (temporary_ / name).parent_path();  // some have a folder of their own
-        std::filesystem::create_directories(parent, error);
-        if (auto failure = write_file_atomically(temporary_ / name, content)) return failure;
-        if (parent != temporary_)
-            if (auto failure = flush_folder(parent)) return failure;
+        if (auto failure = write_file_in(temporary_, name, content)) return failure;
         if (name != card_name) hashes_[name] = hash_of(content);
     }
     return std::nullopt;

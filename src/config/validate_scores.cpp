@@ -80,7 +80,7 @@ void check_run_of_scores(RuleReport& report) {
     refuse(!config.evaluation.eval_prompts.empty(), "eval_prompts",
            "no text is written; leave it out");
     refuse(config.model.router_aux_loss_coef.value_or(0) > 0, "router_aux_loss_coef",
-           "transformers' classes with a head of scores have no such loss; leave it out");
+           "a loss of documents has no such part; leave it out");
 }
 
 }  // namespace

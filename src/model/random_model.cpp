@@ -158,7 +158,7 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     for (const std::string_view name : sidecar_files) {
         if (failure || file_exists(folder / name)) continue;
         if (const auto content = read_file(config_json.parent_path() / name))
-            failure = write_file_atomically(folder / name, *content);
+            failure = write_file_in(folder, std::string(name), *content);
     }
     if (!failure) failure = write_file_atomically(folder / "config.json", spec.value().config_json);
     if (!failure) return rename_atomically(unfinished, file);

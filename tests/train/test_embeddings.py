@@ -212,6 +212,16 @@ class BadInput(Texts):
         self.refuse(78, ["temperature"], "--temperature", "0")
         self.refuse(78, ["loss_type"], "--loss_type", "dft")
 
+    def test_other_commands(self):
+        """`init` takes the files of a folder along, and scores are of tokens."""
+        folder = shutil.copytree(MODEL, self.path("with-pooling"))
+        os.makedirs(os.path.join(folder, "1_Pooling"))
+        with open(os.path.join(folder, "1_Pooling", "config.json"), "w") as file:
+            json.dump({"pooling_mode": "mean"}, file)
+        self.expect(run("init", "--config_json", os.path.join(folder, "config.json"), "--output_dir", self.path("made")), 0)
+        self.assertTrue(os.path.exists(self.path("made", "1_Pooling", "config.json")))
+        self.refuse(78, ["score writes log-probabilities of tokens"], "--method", "embedding", command="score")
+
     def test_defaults(self):
         common = ["--model_name_or_path", MODEL, "--dataset_name", self.file, "--bf16", "false", "--max_length", "48", "--logging_steps", "1",
                   "--max_steps", "2", "--data_cache_dir", self.path("cache")]

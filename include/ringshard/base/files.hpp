@@ -29,6 +29,9 @@ std::optional<std::string> read_file(const std::filesystem::path& file);
 // new.
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content);
+// Writes a file of a folder, whose name may have a folder of its own, "1_Pooling/config.json".
+std::optional<Failure> write_file_in(const std::filesystem::path& folder, const std::string& name,
+                                     std::string_view content);
 
 // Stands at the end of a file's name while this process writes it: ".tmp-" and the process's
 // number.

@@ -159,6 +159,10 @@ std::optional<Failure> check_scored(const config::Settings& settings, const RunI
         return refuse(
             "method: score writes log-probabilities of tokens, and reward and classification "
             "learn a head without them; leave it out");
+    if (settings.values.training.learns_embeddings())
+        return refuse(
+            "method: score writes log-probabilities of tokens, and embeddings have none; leave it "
+            "out");
     if (spec.vocabulary != spec.stored_vocabulary)
         return refuse(
             format_text("added_tokens, chat_template_path: the vocabulary would have {} rows, and "

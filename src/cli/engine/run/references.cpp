@@ -220,11 +220,8 @@ public:
             return Failure{ExitCode::io, format_text("{}: cannot be made: {}", folder,
                                                      std::generic_category().message(errno))};
         auto made = std::make_unique<TemporaryFolder>(folder);
-        std::error_code error;
-        for (const auto& [name, content] : files) {
-            fs::create_directories((made->path_ / name).parent_path(), error);
-            if (auto failure = write_file_atomically(made->path_ / name, content)) return *failure;
-        }
+        for (const auto& [name, content] : files)
+            if (auto failure = write_file_in(made->path_, name, content)) return *failure;
         return made;
     }
     explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}

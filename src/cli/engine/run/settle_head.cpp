@@ -20,12 +20,23 @@ Expected<int64_t> find_padding_token(const config::Config& config, const HubCach
                                format.value().tokenizer.string())};
 }
 
+namespace {
+
+// Embeddings are made of the rows before the head, which stays as it is.
+void leave_out_head(model::ModelSpec& spec) {
+    if (!spec.tied) spec.frozen.insert(spec.names.head + ".weight");
+    if (spec.has_head_bias) spec.frozen.insert(spec.names.head + ".bias");
+    spec.router_aux_loss_coef = 0;
+    spec.has_router_aux_loss = false;
+}
+
+}  // namespace
+
 std::optional<Failure> settle_head(const config::Settings& settings, int64_t padding,
                                    model::ModelSpec& spec) {
     const config::TrainingSettings& training = settings.values.training;
     if (!training.learns_scores()) {
-        if (training.learns_embeddings() && !spec.tied)
-            spec.frozen.insert(spec.names.head + ".weight");
+        if (training.learns_embeddings()) leave_out_head(spec);
         if (!spec.scores) return std::nullopt;
         return Failure{
             ExitCode::settings,
