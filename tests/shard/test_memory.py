@@ -114,7 +114,7 @@ class Memory(TrainerTest):
                                      (2, 4, "allgather"), *more]:
                 with self.subTest(cp=cp, sp=sp, strategy=strategy):
                     output = os.path.join(folder, f"{cp}-{sp}-{strategy}")
-                    self.expect(run("train", "--model_name_or_path", model, "--dataset_name",
+                    self.expect(run("train", "--model_name_or_path", model, "--cpu_gemm", "aten", "--dataset_name",
                                     os.path.join(DATA, "rows", "pretokenized.jsonl"), "--output_dir", output, "--max_steps",
                                     "1", "--logging_steps", "1", "--save_strategy", "no", "--per_device_train_batch_size",
                                     "1", "--bf16", "false", "--packing", "true", "--max_length", "8192", "--profile",
