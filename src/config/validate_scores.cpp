@@ -21,6 +21,20 @@ void check_labels(RuleReport& report) {
            "every label needs a name of its own");
 }
 
+// Settings that choose parts of documents, where these are learned as a whole.
+void refuse_parts(RuleReport& report, const char* whole) {
+    const DataSettings& data = report.settings().values.data;
+    const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
+        if (is_asked_for) report.complain({name, "method"}, why);
+    };
+    refuse(data.assistant_only_loss, "assistant_only_loss", whole);
+    refuse(data.completion_only_loss.value_or(false), "completion_only_loss", whole);
+    refuse(!data.roles_to_train.empty(), "roles_to_train", whole);
+    refuse(data.train_on_last_turn_only, "train_on_last_turn_only", whole);
+    refuse(!data.mask_reasoning.empty(), "mask_reasoning", whole);
+    refuse(!data.loss_scale.empty(), "loss_scale", whole);
+}
+
 // A document has one label, and no token one of its own.
 void check_labelled_rows(RuleReport& report) {
     const DataSettings& data = report.settings().values.data;
@@ -32,13 +46,7 @@ void check_labelled_rows(RuleReport& report) {
            "a document with one label is not split; give bfd");
     refuse(data.skip_prepare_dataset, "skip_prepare_dataset",
            "labelled rows are texts or messages; leave it out");
-    const char* const whole = "a document has one label as a whole; leave it out";
-    refuse(data.assistant_only_loss, "assistant_only_loss", whole);
-    refuse(data.completion_only_loss.value_or(false), "completion_only_loss", whole);
-    refuse(!data.roles_to_train.empty(), "roles_to_train", whole);
-    refuse(data.train_on_last_turn_only, "train_on_last_turn_only", whole);
-    refuse(!data.mask_reasoning.empty(), "mask_reasoning", whole);
-    refuse(!data.loss_scale.empty(), "loss_scale", whole);
+    refuse_parts(report, "a document has one label as a whole; leave it out");
 }
 
 void check_embedded_rows(RuleReport& report) {
@@ -47,19 +55,13 @@ void check_embedded_rows(RuleReport& report) {
     const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
         if (is_asked_for) report.complain({name, "method"}, why);
     };
-    const char* const whole = "texts are compared as a whole; leave it out";
+    refuse_parts(report, "texts are compared as a whole; leave it out");
     refuse(data.packing || data.eval_packing.value_or(false), "packing",
            "the texts of a row stand behind each other without padding; leave it out");
     refuse(data.skip_prepare_dataset, "skip_prepare_dataset", "rows are texts; leave it out");
     refuse(data.min_length > 0, "min_length", "concerns rows of one document; leave it out");
     refuse(data.truncation_mode == TruncationMode::keep_end, "truncation_mode",
            "a text is cut at its end, or its row dropped; give keep_start or drop");
-    refuse(data.assistant_only_loss, "assistant_only_loss", whole);
-    refuse(data.completion_only_loss.value_or(false), "completion_only_loss", whole);
-    refuse(!data.roles_to_train.empty(), "roles_to_train", whole);
-    refuse(data.train_on_last_turn_only, "train_on_last_turn_only", whole);
-    refuse(!data.mask_reasoning.empty(), "mask_reasoning", whole);
-    refuse(!data.loss_scale.empty(), "loss_scale", whole);
     refuse(config.training.neftune_noise_alpha.value_or(0) > 0, "neftune_noise_alpha",
            "texts are compared without noise; leave it out");
 }
