@@ -33,8 +33,8 @@ std::vector<Columns> columns_of_rank(const DeltaSizes& all, int64_t rank, int64_
                                  {all.first_key() + keys, mine.keys()},
                                  {all.first_value() + head * all.value_dim, mine.values()}};
     std::ranges::sort(columns, {}, &Columns::begin);
-    for (int64_t gate = 0; gate < all.gates(); ++gate)
-        columns.push_back({all.convolved() + gate * all.value_heads + head, mine.value_heads});
+    if (mine.betas() > 0) columns.push_back({all.convolved() + head, mine.betas()});
+    columns.push_back({all.convolved() + all.betas() + head * all.decays_of_head(), mine.decays()});
     return columns;
 }
 
@@ -74,7 +74,9 @@ struct Share {
         }
     }
     at::Tensor of_value_heads(const at::Tensor& x) const {
-        return x.defined() ? x.narrow(0, first_value_head, sizes.value_heads) : x;
+        if (!x.defined()) return x;
+        const int64_t each = x.size(0) / all.value_heads;
+        return x.narrow(0, first_value_head * each, sizes.value_heads * each);
     }
     ops::DecayWeights decay_of(const ops::DecayWeights& weights) const {
         return {of_value_heads(weights.log_rate), of_value_heads(weights.bias), weights.least_step};
@@ -94,11 +96,12 @@ struct Share {
 struct Parts {
     Parts(const at::Tensor& rows, const DeltaSizes& sizes)
         : convolved(rows.narrow(1, 0, sizes.convolved())),
-          a(rows.narrow(1, sizes.columns() - sizes.value_heads, sizes.value_heads)) {
-        if (!sizes.is_additive()) b = rows.narrow(1, sizes.convolved(), sizes.value_heads);
+          a(rows.narrow(1, sizes.columns() - sizes.decays(), sizes.decays())
+                .unflatten(1, {sizes.value_heads, sizes.decays_of_head()})) {
+        if (!sizes.is_additive()) b = rows.narrow(1, sizes.convolved(), sizes.betas());
     }
     at::Tensor convolved;
-    at::Tensor a;
+    at::Tensor a;  // [t, heads, decays of a head]
     at::Tensor b;  // of the delta rule
 };
 
@@ -216,7 +219,7 @@ at::Tensor SequenceDelta::backward(const DeltaSizes& sizes, const at::Tensor& ro
 
     const at::Tensor d_convolved =
         at::empty(convolved.sizes(), convolved.options().dtype(at::kFloat));
-    const ops::DeltaGates d_gates{at::empty(heads.beta.sizes(), heads.beta.options()),
+    const ops::DeltaGates d_gates{at::empty(heads.log_decay.sizes(), heads.beta.options()),
                                   at::empty(heads.beta.sizes(), heads.beta.options())};
     const ops::DeltaHeads d_heads = as_heads(d_convolved, d_gates, share.sizes, planned_);
     ops::delta_rule_backward(heads, chain.stretches, {result.first_state, {}, result.between},

@@ -1,6 +1,7 @@
 #include "block.hpp"
 
 #include "parts/attention.hpp"
+#include "parts/delta_by_row.hpp"
 #include "parts/delta_net.hpp"
 #include "parts/experts.hpp"
 #include "parts/latent_attention.hpp"
@@ -28,6 +29,9 @@ struct PartMaker {
     }
     std::unique_ptr<const Mixer> operator()(const DeltaNetSpec& spec) const {
         return make<DeltaNet>(spec);
+    }
+    std::unique_ptr<const Mixer> operator()(const DeltaByRowSpec& spec) const {
+        return make<DeltaByRow>(spec);
     }
     std::unique_ptr<const Mixer> operator()(const MambaSpec& spec) const {
         return make<Mamba>(spec);

@@ -74,6 +74,8 @@ void write_random(const shard::PlacedTensor& tensor, const ModelSpec& spec,
             piece.uniform_(0.01, 16, generator).log_();
         else if (tensor.initial == shard::InitialValues::log_of_places)
             piece.copy_(at::arange(first + 1, first + count + 1)).log_();
+        else if (tensor.initial == shard::InitialValues::softplus_of_steps)
+            piece.uniform_(std::log(1e-3), std::log(1e-1), generator).exp_().expm1_().log_();
         else
             piece.fill_(number_of(tensor.initial));
         if (const shard::Range here = intersect(zeros, {first, first + count}); here.size() > 0)

@@ -128,6 +128,8 @@ void take_few_heads(attention::DeltaSizes& sizes, const Small& small) {
 
 void make_part_small(DeltaNetSpec& net, const Small& small) { take_few_heads(net.sizes, small); }
 
+void make_part_small(DeltaByRowSpec& net, const Small& small) { take_few_heads(net.sizes, small); }
+
 // Norms take groups of columns: one, or as many as there are heads of keys.
 void make_part_small(MambaSpec& mamba, const Small& small) {
     const bool has_one_group = mamba.norm_groups == 1;
@@ -195,6 +197,7 @@ double middle_of(shard::InitialValues initial) {
         case shard::InitialValues::log_of_places: return std::log(2.0);
         case shard::InitialValues::softplus_0_8: return std::log(std::expm1(0.8));
         case shard::InitialValues::softplus_0_3: return std::log(std::expm1(0.3));
+        case shard::InitialValues::softplus_of_steps: return std::log(std::expm1(0.01));
         case shard::InitialValues::normal:
         case shard::InitialValues::zeros: break;
     }

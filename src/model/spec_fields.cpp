@@ -175,6 +175,10 @@ void add(Fields& fields, const DeltaNetSpec& net) {
     fields["linear_attention"] = text(net.sizes) + (net.is_grouped ? ", grouped" : "");
 }
 
+void add(Fields& fields, const DeltaByRowSpec& net) {
+    fields["linear_attention"] = format_text("{}, rank {}", text(net.sizes), net.rank);
+}
+
 void add(Fields& fields, const MambaSpec& mamba) {
     const auto& [sizes, module, has_bias, has_out_bias, has_conv_bias, norm_groups, has_norm,
                  multipliers, least_step] = mamba;

@@ -128,25 +128,25 @@ Unit chunked_queries(const DeltaHeads& heads, const ChunkLayout& layout) {
 DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     const int64_t key_heads = heads.k.size(1);
     const auto of_values = [&](const at::Tensor& numbers) {
-        return by_head(layout.in_chunks_filled(numbers).unsqueeze(-1), key_heads);
+        return by_head(layout.in_chunks_filled(numbers), key_heads);
     };
     k = rows_by(heads.rule, by_head(layout.in_chunks(heads.k), key_heads));
     v = by_head(layout.in_chunks(heads.v), key_heads);
-    beta = of_values(heads.beta);
+    beta = of_values(heads.beta.unsqueeze(-1));
     // In double precision: where tokens decay fast, differences of large sums are exponents.
     const at::Tensor sums = of_values(heads.log_decay).cumsum(3, at::kDouble);
     const at::Tensor last = sums.narrow(3, chunk_tokens - 1, 1);
     growth = sums.to(at::kFloat).exp_();
     rest = (last - sums).to(at::kFloat).exp_();
-    whole = last.to(at::kFloat).exp_();
-    decay = (sums - sums.transpose(3, 4)).to(at::kFloat).tril_().exp_().tril_();
+    whole = last.transpose(3, 4).to(at::kFloat).exp_();
+    products = decayed_products(sums, heads.rule);
     written = k.rows * rest;
     if (heads.rule == StateRule::additive) {
         u = v * beta;
         return;
     }
-    overlaps = at::matmul(k.rows, k.rows.transpose(3, 4));
-    inner = (overlaps * decay).mul_(beta).tril_(-1);
+    overlaps = products->of(k.rows, k.rows);
+    inner = (overlaps * beta).tril_(-1);
     solver = invert_unit_triangles(inner);
     u = at::matmul(solver, v * beta);
     w = at::matmul(solver, k.rows * (growth * beta));

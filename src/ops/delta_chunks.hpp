@@ -2,24 +2,24 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "decayed_products.hpp"
 #include "ringshard/ops/delta_rule.hpp"
 
 // Stretches in chunks of 64 tokens, of some heads: the tensors that both passes of the gated delta
 // rule share.
 //
-// With G the sums of g within a chunk, and D_ij = e^(G_i - G_j) for i >= j, the tokens of a chunk
-// that begins in state S hand it on as follows:
-//     L = beta_i (k_i k_j) D_ij for i > j;  T = (1 + L)^-1;  U = T (beta v);  W = T (beta e^G k)
+// With G the sums of g within a chunk, and <x, k>_ij the sum of x_i k_j e^(G_i - G_j) over the
+// elements of a key for i >= j, the tokens of a chunk that begins in state S hand it on as follows:
+//     L = beta_i <k, k>_ij for i > j;  T = (1 + L)^-1;  U = T (beta v);  W = T (beta e^G k)
 //     V = U - W S;  S' = e^(G_last) S + (e^(G_last - G) k)^T V
-//     P = (q_i k_j) D_ij;  o = (e^G q) S + P V
+//     P = <q, k>;  o = (e^G q) S + P V
 // Tokens that fill up a chunk have g = beta = 0: they change no state. The additive rule has T = 1
 // and W = 0.
 namespace ringshard::ops {
-
-inline constexpr int64_t chunk_tokens = 64;
 
 // The places of tokens in the chunks of stretches.
 class ChunkLayout {
@@ -94,15 +94,16 @@ struct Unit {
 struct DeltaChunks {
     DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout);
 
-    Unit k;             // [n, kh, 1, 64, dk]
-    at::Tensor v;       // [n, kh, r, 64, dv]
-    at::Tensor beta;    // [n, kh, r, 64, 1]
-    at::Tensor growth;  // [n, kh, r, 64, 1]: e^G
-    at::Tensor rest;    // [n, kh, r, 64, 1]: e^(G_last - G)
-    at::Tensor whole;   // [n, kh, r, 1, 1]: e^(G_last)
-    at::Tensor decay;   // [n, kh, r, 64, 64]: D, 0 above the diagonal
+    Unit k;           // [n, kh, 1, 64, dk]
+    at::Tensor v;     // [n, kh, r, 64, dv]
+    at::Tensor beta;  // [n, kh, r, 64, 1]
+    // c columns: one, or dk where each row of a state has its decay.
+    at::Tensor growth;  // [n, kh, r, 64, c]: e^G
+    at::Tensor rest;    // [n, kh, r, 64, c]: e^(G_last - G)
+    at::Tensor whole;   // [n, kh, r, c, 1]: e^(G_last)
+    std::shared_ptr<const DecayedProducts> products;
     // Only with the delta rule:
-    at::Tensor overlaps;  // [n, kh, 1, 64, 64]: k_i k_j
+    at::Tensor overlaps;  // [n, kh, r, 64, 64]: <k, k>
     at::Tensor inner;     // [n, kh, r, 64, 64]: L
     at::Tensor solver;    // [n, kh, r, 64, 64]: T
     at::Tensor w;         // [n, kh, r, 64, dk]
@@ -121,7 +122,7 @@ at::Tensor by_token(const at::Tensor& heads);
 struct WalkSteps {
     at::Tensor reader;   // [n, heads, 64, dk]
     at::Tensor writer;   // [n, heads, 64, dk]
-    at::Tensor whole;    // [n, heads, 1, 1]
+    at::Tensor whole;    // [n, heads, 1 or dk, 1]
     at::Tensor values;   // [n, heads, 64, c]
     at::Tensor added{};  // [n, heads, dk, c], or undefined
     at::Tensor first;    // [stretches, heads, dk, c]

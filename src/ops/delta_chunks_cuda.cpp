@@ -68,6 +68,7 @@ Walk delta_walk(const WalkSteps& steps) {
                                        .tokens = values.size(2),
                                        .dk = sizes[2],
                                        .columns = sizes[3],
+                                       .decays = whole.size(2),
                                        .sign = steps.is_backwards ? 1.0F : -1.0F,
                                        .backwards = steps.is_backwards});
     return all;

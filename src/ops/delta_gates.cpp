@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sigmoid_backward.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/softplus.h>
@@ -14,9 +15,12 @@ namespace {
 
 at::Tensor fp32(const at::Tensor& x) { return x.to(at::kFloat); }
 
-at::Tensor rates(const DecayWeights& weights) { return fp32(weights.log_rate).exp(); }
+at::Tensor rates(const DecayWeights& weights) { return fp32(weights.log_rate).exp().unsqueeze(1); }
+at::Tensor bias_of(const at::Tensor& a, const DecayWeights& weights) {
+    return weights.bias.view({a.size(1), a.size(2)});
+}
 at::Tensor with_bias(const at::Tensor& a, const DecayWeights& weights) {
-    return fp32(a) + fp32(weights.bias);
+    return fp32(a) + fp32(bias_of(a, weights));
 }
 
 // Slices of this size stay in a cache of the CPU.
@@ -32,6 +36,14 @@ NormedByRms normalize_by_rms(const at::Tensor& rows, double epsilon) {
     return {x * inverse, inverse};
 }
 
+at::Tensor opened(const at::Tensor& gate, Opening opening) {
+    return opening == Opening::silu ? at::silu(gate) : at::sigmoid(gate);
+}
+at::Tensor opened_backward(const at::Tensor& d, const at::Tensor& gate, Opening opening) {
+    return opening == Opening::silu ? at::silu_backward(d, gate)
+                                    : at::sigmoid_backward(d, at::sigmoid(gate));
+}
+
 }  // namespace
 
 // The sigmoid is rounded to the type of b, as transformers does.
@@ -45,9 +57,9 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
     const at::Tensor x = with_bias(a, weights);
     const at::Tensor of_softplus = (gradients.log_decay * rates(weights)).neg_();
     if (d_weights.log_rate.defined())
-        d_weights.log_rate.add_((of_softplus * at::softplus(x)).sum({0}));
+        d_weights.log_rate.add_((of_softplus * at::softplus(x)).sum(at::IntArrayRef{0, 2}));
     const at::Tensor dx = of_softplus * at::sigmoid(x);
-    if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}));
+    if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}).flatten());
     da.copy_(dx);
     const at::Tensor beta = at::sigmoid(fp32(b));
     db.copy_(gradients.beta * beta * (1 - beta));
@@ -55,9 +67,9 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
 
 // softplus is rounded to the type of a, as transformers does.
 DeltaGates step_gates(const at::Tensor& a, const DecayWeights& weights) {
-    const at::Tensor step =
-        fp32(at::softplus(a + weights.bias.to(a.scalar_type())).clamp_min_(weights.least_step));
-    return {(step * rates(weights)).neg_(), step};
+    const at::Tensor step = fp32(
+        at::softplus(a + bias_of(a, weights).to(a.scalar_type())).clamp_min_(weights.least_step));
+    return {(step * rates(weights)).neg_(), step.squeeze(2)};
 }
 
 void step_gates_backward(const DeltaGates& gradients, const at::Tensor& a,
@@ -67,10 +79,11 @@ void step_gates_backward(const DeltaGates& gradients, const at::Tensor& a,
     const at::Tensor step = at::softplus(x);
     const at::Tensor of_decay = (gradients.log_decay * rates(weights)).neg_();
     if (d_weights.log_rate.defined())
-        d_weights.log_rate.add_((of_decay * step.clamp_min(weights.least_step)).sum({0}));
-    const at::Tensor dx = (gradients.beta + of_decay).mul_(at::sigmoid(x));
+        d_weights.log_rate.add_(
+            (of_decay * step.clamp_min(weights.least_step)).sum(at::IntArrayRef{0, 2}));
+    const at::Tensor dx = (gradients.beta.unsqueeze(2) + of_decay).mul_(at::sigmoid(x));
     if (weights.least_step > 0) dx.mul_(step.ge(weights.least_step));
-    if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}));
+    if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}).flatten());
     da.copy_(dx);
 }
 
@@ -79,12 +92,12 @@ at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& gate, const GatedNo
     for_slices(x, elements_of_slice(x), [&](auto slice) {
         // Rounded on the way as transformers does.
         const at::Tensor normed = normalize_by_rms(slice(x), norm.epsilon).x.to(x.scalar_type());
-        slice(y).copy_(fp32(normed * norm.weight).mul_(at::silu(fp32(slice(gate)))));
+        slice(y).copy_(fp32(normed * norm.weight).mul_(opened(fp32(slice(gate)), norm.opening)));
     });
     return y;
 }
 
-// With n the normed x, g = weight silu(gate) dy: dx = (g - n mean(n g)) / rms.
+// With n the normed x, g = weight opening(gate) dy: dx = (g - n mean(n g)) / rms.
 at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& gate,
                                const GatedNorm& norm, const at::Tensor& d_gate,
                                const at::Tensor& d_weight) {
@@ -94,8 +107,8 @@ at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const 
         const NormedByRms normed = normalize_by_rms(slice(x), norm.epsilon);
         const at::Tensor d = fp32(slice(dy));
         const at::Tensor z = fp32(slice(gate));
-        slice(d_gate).copy_(at::silu_backward(d * normed.x * weight, z));
-        const at::Tensor d_product = d * at::silu(z);
+        slice(d_gate).copy_(opened_backward(d * normed.x * weight, z, norm.opening));
+        const at::Tensor d_product = d * opened(z, norm.opening);
         if (d_weight.defined()) d_weight.add_((d_product * normed.x).sum({0}));
         const at::Tensor gradient = d_product.mul_(weight);
         const at::Tensor common = (gradient * normed.x).mean({1}, true);

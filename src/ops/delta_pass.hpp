@@ -118,7 +118,7 @@ inline at::Tensor transposed(const at::Tensor& x) { return x.transpose(-1, -2); 
 
 // P: the weights with which each token reads the values of its chunk.
 inline at::Tensor reads(const Unit& q, const DeltaChunks& chunks, double scale) {
-    return (at::matmul(q.rows, transposed(chunks.k.rows)) * chunks.decay).mul_(scale);
+    return chunks.products->of(q.rows, chunks.k.rows).mul_(scale);
 }
 
 // [n, heads, ...] -> [n, kh, r, ...]

@@ -55,49 +55,39 @@ at::Tensor unit_gradient(const at::Tensor& gradient, const Unit& unit) {
     return (gradient - unit.rows * along).mul_(unit.inverse_length);
 }
 
-// Sums over rows less sums over columns: the gradient of G from that of the factors D_ij, times
-// these. In double precision, since most of it cancels where it is summed up over the tokens.
-at::Tensor decay_gradient(const at::Tensor& products) {
-    return products.sum({-1}, true, at::kDouble)
-        .sub_(transposed(products.sum({-2}, true, at::kDouble)));
-}
-
-// The sum of each token of a chunk and those after it.
-at::Tensor sums_from_here_on(const at::Tensor& x) {
-    const at::Tensor sums = x.cumsum(3);
-    return (sums.narrow(3, chunk_tokens - 1, 1) - sums).add_(x);
-}
-
 at::Tensor sum_of_columns(const at::Tensor& x) { return x.sum({-1}, true); }
-// Over the value heads of a key head.
-at::Tensor sum_of_repeats(const at::Tensor& x) { return x.size(2) == 1 ? x : x.sum({2}, true); }
 
-// The backward pass of some heads. d_sums is the gradient of G, that of G_last among it.
+// The backward pass of some heads. The gradient of g is what comes through products, and through G
+// elsewhere: d_sums, in double precision, since it cancels where it is summed up over the tokens.
 struct HeadsBackward {
     HeadsBackward(const DeltaChunks& forward, const Unit& queries, double query_scale)
         : chunks(forward), q(queries), scale(query_scale) {}
 
-    // Adds the gradients through the outputs of the tokens.
+    // Adds the gradients through the outputs of the tokens. scores: <q, k>.
     void add_reads(const at::Tensor& d_out, const at::Tensor& states, const at::Tensor& values,
-                   const at::Tensor& of_values) {
-        const at::Tensor d_reads = at::matmul(d_out, transposed(values));
-        d_sums = decay_gradient(d_reads * of_values);
-        const at::Tensor d_scores = sum_of_repeats((d_reads * chunks.decay).mul_(scale));
+                   const at::Tensor& scores) {
+        const at::Tensor d_scores = at::matmul(d_out, transposed(values)).mul_(scale);
+        auto [of_q, of_k, of_decay] =
+            chunks.products->backward(d_scores, scores, q.rows, chunks.k.rows);
+        d_log_decay = std::move(of_decay);
         const at::Tensor d_grown =
             at::matmul(d_out, transposed(states)).mul_(chunks.growth * scale);
-        d_sums.add_(sum_of_columns(d_grown * q.rows));
-        dq = sum_of_repeats(d_grown) + at::matmul(d_scores, chunks.k.rows);
-        dk = at::matmul(transposed(d_scores), q.rows);
+        d_sums = of_decays(d_grown * q.rows).to(at::kDouble);
+        dq = of_q.add_(sum_of_repeats(d_grown));
+        dk = std::move(of_k);
     }
     // Adds the gradients through the updates of the state. d_states: gradients of the states behind
     // the chunks.
     void add_writes(const at::Tensor& d_states, const at::Tensor& states,
                     const at::Tensor& values) {
         const at::Tensor d_written = at::matmul(values, transposed(d_states)).mul_(chunks.rest);
-        const at::Tensor d_rest = sum_of_columns(d_written * chunks.k.rows);
-        const at::Tensor d_whole = (states * d_states).sum({-1, -2}, true).mul_(chunks.whole);
+        const at::Tensor d_rest = of_decays(d_written * chunks.k.rows);
+        const at::Tensor d_whole =
+            of_decays(transposed(sum_of_columns(states * d_states) * chunks.whole));
         d_sums.sub_(d_rest);
-        d_sums.narrow(3, chunk_tokens - 1, 1).add_(d_rest.sum({3}, true)).add_(d_whole);
+        d_sums.narrow(3, chunk_tokens - 1, 1)
+            .add_(d_rest.sum({3}, true, at::kDouble))
+            .add_(d_whole);
         dk.add_(sum_of_repeats(d_written));
     }
     // Adds the gradients through the values that the rule writes.
@@ -112,22 +102,26 @@ struct HeadsBackward {
         const at::Tensor of_w = at::matmul(solver, at::matmul(d_values, transposed(states)).neg_());
         at::Tensor d_inner = at::matmul(of_u, transposed(chunks.u));
         d_inner.add_(at::matmul(of_w, transposed(chunks.w))).neg_().tril_(-1);
-        d_sums.add_(decay_gradient(d_inner * chunks.inner));
-        d_inner.mul_(chunks.decay);
-        const at::Tensor along = sum_of_columns(of_w * chunks.k.rows).mul_(chunks.growth);
-        d_beta = sum_of_columns(of_u * chunks.v).add_(along);
+        const at::Tensor grown = of_w * (chunks.k.rows * chunks.growth);
+        d_beta = sum_of_columns(of_u * chunks.v).add_(sum_of_columns(grown));
         d_beta.add_(sum_of_columns(d_inner * chunks.overlaps));
-        d_sums.add_(along * chunks.beta);
+        d_sums.add_(of_decays(grown * chunks.beta));
         dv = of_u * chunks.beta;
         dk.add_(sum_of_repeats(of_w * (chunks.beta * chunks.growth)));
-        const at::Tensor d_overlaps = sum_of_repeats(d_inner.mul_(chunks.beta));
-        dk.add_(at::matmul(d_overlaps + transposed(d_overlaps), chunks.k.rows));
+        const auto [of_one, of_other, of_decay] = chunks.products->backward(
+            d_inner.mul_(chunks.beta), chunks.overlaps, chunks.k.rows, chunks.k.rows);
+        d_log_decay.add_(of_decay);
+        dk.add_(of_one).add_(of_other);
+    }
+    // Of elements of keys: as they are where each has a decay, else their sum.
+    at::Tensor of_decays(const at::Tensor& x) const {
+        return chunks.growth.size(-1) == 1 ? sum_of_columns(x) : x;
     }
 
     const DeltaChunks& chunks;
     const Unit& q;
     double scale;
-    at::Tensor dq, dk, dv, d_beta, d_sums;
+    at::Tensor dq, dk, dv, d_beta, d_log_decay, d_sums;
 };
 
 // The gradients of some heads of a segment. `states`: in which its stretches begin; `d_states`: the
@@ -141,14 +135,15 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     const Unit q = chunked_queries(pass.heads, segment.layout);
     const at::Tensor out =
         chunked_gradient(part_of(rows_of(d_out, segment), heads, span), segment.layout, span);
-    const at::Tensor of_values = reads(q, chunks, scale);
-    const ReadGradients of_reads = read_gradients(out, of_values, q.rows * (chunks.growth * scale));
+    const at::Tensor scores = chunks.products->of(q.rows, chunks.k.rows);
+    const ReadGradients of_reads =
+        read_gradients(out, scores * scale, q.rows * (chunks.growth * scale));
     const Walk forth = pass.walk_from(states, segment);
     const Walk back = pass.walk_back_from(d_states, of_reads.values, of_reads.states, segment);
     const at::Tensor begins = by_key_head(forth.states, chunks);
     const at::Tensor values = by_key_head(forth.values, chunks);
     HeadsBackward backward(chunks, q, scale);
-    backward.add_reads(out, begins, values, of_values);
+    backward.add_reads(out, begins, values, scores);
     backward.add_writes(by_key_head(back.states, chunks), begins, values);
     if (heads.rule == StateRule::additive)
         backward.add_values(by_key_head(back.values, chunks));
@@ -163,7 +158,7 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     write(unit_gradient(backward.dk, chunks.k), into.k);
     write(backward.dv, into.v);
     write(backward.d_beta, into.beta.unsqueeze(-1));
-    write(sums_from_here_on(backward.d_sums), into.log_decay.unsqueeze(-1));
+    write(sums_from_here_on(backward.d_sums).add_(backward.d_log_decay), into.log_decay);
 }
 
 }  // namespace

@@ -15,6 +15,11 @@ using namespace ringshard::attention;
 namespace {
 
 const DeltaSizes delta_sizes{.key_heads = 2, .value_heads = 8, .key_dim = 6, .value_dim = 4};
+const DeltaSizes by_row_sizes{.key_heads = 4,
+                              .value_heads = 8,
+                              .key_dim = 6,
+                              .value_dim = 4,
+                              .rule = ops::StateRule::delta_by_row};
 const DeltaSizes additive_sizes{.key_heads = 2,
                                 .value_heads = 8,
                                 .key_dim = 6,
@@ -36,7 +41,7 @@ struct Outcome {
 
 DeltaWeights random_weights(const DeltaSizes& sizes) {
     DeltaWeights weights{at::randn({sizes.convolved(), 1, rows_before + 1}),
-                         {at::randn({sizes.value_heads}), at::randn({sizes.value_heads})}};
+                         {at::randn({sizes.value_heads}), at::randn({sizes.decays()})}};
     if (sizes.is_additive()) {
         weights.conv_bias = at::randn({sizes.convolved()});
         weights.skip = at::randn({sizes.value_heads});
@@ -142,6 +147,7 @@ void check_splits(const DeltaSizes& sizes) {
 BOOST_AUTO_TEST_CASE(every_split_gives_the_numbers_of_one_rank) {
     at::manual_seed(3);  // the same on all ranks
     check_splits(delta_sizes);
+    check_splits(by_row_sizes);
     check_splits(additive_sizes);
 }
 
@@ -181,6 +187,7 @@ void check_documents(const DeltaSizes& sizes) {
 BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
     at::manual_seed(4);
     check_documents(delta_sizes);
+    check_documents(by_row_sizes);
     check_documents(additive_sizes);
 }
 
@@ -245,6 +252,7 @@ void check_bytes(const DeltaSizes& sizes) {
 
 BOOST_AUTO_TEST_CASE(a_ring_sends_the_same_bytes_at_any_length) {
     check_bytes(delta_sizes);
+    check_bytes(by_row_sizes);
     check_bytes(additive_sizes);
 }
 

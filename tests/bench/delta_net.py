@@ -27,7 +27,7 @@ LAYER = {"hidden": 1024, "vocab": 128, "rows": 1, "tokens": 4096}
 
 
 def rule(tokens):
-    return [BUILD / "bin" / "bench_delta_rule", tokens, *HEADS, 1, 2]
+    return [BUILD / "bin" / "bench_delta_rule", tokens, *HEADS, 1, 2, 0]
 
 
 def measure_rule(rounds):

@@ -1,5 +1,6 @@
-// bench_delta_rule TOKENS KEY_HEADS VALUE_HEADS HEAD_DIM THREADS REPETITIONS: the gated delta rule
-// over one document, forward and backward. Prints the seconds of each repetition after the first.
+// bench_delta_rule TOKENS KEY_HEADS VALUE_HEADS HEAD_DIM THREADS REPETITIONS RULE: the gated delta
+// rule over one document, forward and backward. RULE: 0, or 1 with a decay for each row of a state.
+// Prints the seconds of each repetition after the first.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/rand.h>
@@ -17,8 +18,9 @@
 using namespace ringshard;
 
 int main(int argc, char** argv) {
-    RINGSHARD_CHECK(argc == 7,
-                    "bench_delta_rule TOKENS KEY_HEADS VALUE_HEADS HEAD_DIM THREADS REPETITIONS");
+    RINGSHARD_CHECK(
+        argc == 8,
+        "bench_delta_rule TOKENS KEY_HEADS VALUE_HEADS HEAD_DIM THREADS REPETITIONS RULE");
     const auto number = [&](int i) { return read_whole_number(argv[i]).value(); };
     const int64_t tokens = number(1);
     const int64_t value_heads = number(3);
@@ -26,10 +28,12 @@ int main(int argc, char** argv) {
     at::set_num_threads(static_cast<int>(number(5)));
     const c10::InferenceMode no_autograd;
     device::keep_host_memory();
+    const auto rule = number(7) == 1 ? ops::StateRule::delta_by_row : ops::StateRule::delta;
+    const int64_t decays = rule == ops::StateRule::delta_by_row ? width : 1;
     const ops::DeltaHeads heads{
-        at::randn({tokens, number(2), width}), at::randn({tokens, number(2), width}),
-        at::randn({tokens, value_heads, width}), at::rand({tokens, value_heads}).mul_(-0.1),
-        at::rand({tokens, value_heads})};
+        at::randn({tokens, number(2), width}),   at::randn({tokens, number(2), width}),
+        at::randn({tokens, value_heads, width}), at::rand({tokens, value_heads, decays}).mul_(-0.1),
+        at::rand({tokens, value_heads}),         rule};
     const ops::DeltaHeads gradients{at::empty_like(heads.q), at::empty_like(heads.k),
                                     at::empty_like(heads.v), at::empty_like(heads.log_decay),
                                     at::empty_like(heads.beta)};

@@ -139,6 +139,10 @@ class ModelInput(TrainerTest):
         def of(name, kind, **other):
             return {"architectures": [name], "model_type": kind, **other}
 
+        def kimi(**other):
+            return of("KimiLinearForCausalLM", "kimi_linear", sliding_window=None, num_key_value_heads=4, max_position_embeddings=None,
+                      model_max_length=64, moe_intermediate_size=8, tie_word_embeddings=False, **other)
+
         for changes, words in (
             (of("SmolLM3ForCausalLM", "smollm3", no_rope_layers=[1]), "no_rope_layers = [1]: must be a list with 1 or 0 for each"),
             (of("SmolLM3ForCausalLM", "smollm3", layer_types=["sliding_attention"] * 3),
@@ -188,6 +192,11 @@ class ModelInput(TrainerTest):
             (of("MellumForCausalLM", "mellum", rope_parameters={"full_attention": {"partial_rotary_factor": 0.5}}, moe_intermediate_size=8),
              "rope_parameters: full_attention: partial_rotary_factor = 0.5: whole heads rotate in this architecture"),
             (of("DeepseekV3ForCausalLM", "deepseek_v3", qk_rope_head_dim=7), "qk_rope_head_dim = 7: must be even"),
+            (kimi(linear_conv_kernel_dim=3), "linear_conv_kernel_dim = 3: must be 4"),
+            (kimi(mla_use_nope=False), "mla_use_nope = false: is not served; it must be true"),
+            (kimi(linear_attn_config={"num_heads": 0}), "linear_attn_config: num_heads = 0: must be a whole"),
+            (kimi(linear_attn_config={"kda_layers": [1, 2], "full_attn_layers": [2]}),
+             "linear_attn_config: kda_layers: 2: full_attn_layers and kda_layers must name each layer from 1 to num_hidden_layers"),
             (of("DeepseekV2ForCausalLM", "deepseek_v2", sliding_window=None, num_key_value_heads=4, moe_intermediate_size=8,
                 num_experts_per_tok=2, topk_method="noaux_tc"), "topk_method = noaux_tc: must be"),
             (of("FalconH1ForCausalLM", "falcon_h1", mamba_n_heads=4, mamba_d_ssm=30), "mamba_n_heads = 4: must divide mamba_d_ssm = 30"),

@@ -58,6 +58,11 @@ def tiny_config(model_type, **other):
         given.update(n_routed_experts=16, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=16, num_key_value_heads=4,
                      kv_lora_rank=12, q_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12)
         given.pop("head_dim", None)
+    if model_type == "kimi_linear":
+        given.update(num_local_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, num_key_value_heads=4, kv_lora_rank=12,
+                     qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12, linear_head_dim=8, linear_num_heads=4,
+                     layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"])
+        given.pop("head_dim", None)
     if model_type == "lfm2_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type in ("lfm2", "lfm2_moe"):
@@ -121,6 +126,14 @@ def fill(model):
                 p.add_(0.2 * noise)  # norms and biases around where they begin
 
 
+def tiny_model(content, folder):
+    """A random model of a config.json, which it writes."""
+    write_config(content, folder)
+    model = model_class(content).from_config(AutoConfig.from_pretrained(folder), dtype=torch.float32, attn_implementation="eager").eval()
+    fill(model)
+    return model
+
+
 class Losses:
     """The program first_losses, which answers for one folder after the other."""
 
@@ -147,11 +160,8 @@ class Losses:
         """Both losses of a random model of a config.json: (ours, theirs), ours as the program answers. None where transformers
         cannot make the model."""
         with tempfile.TemporaryDirectory() as folder:
-            write_config(content, folder)
             try:
-                config = AutoConfig.from_pretrained(folder)
-                model = model_class(content).from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
-                fill(model)
+                model = tiny_model(content, folder)
                 tokens = torch.tensor([TOKENS])
                 with torch.no_grad():
                     theirs = model(tokens, labels=tokens, use_cache=False).loss.item()

@@ -19,16 +19,17 @@ constexpr int64_t key_heads = 2;
 constexpr int64_t value_heads = 4;
 constexpr int64_t dk = 8;
 constexpr int64_t dv = 6;
-constexpr StateRule rules[] = {StateRule::delta, StateRule::additive};
+constexpr StateRule rules[] = {StateRule::delta, StateRule::additive, StateRule::delta_by_row};
 
 DeltaHeads random_heads(int64_t tokens, StateRule rule, at::ScalarType type = at::kFloat) {
     const auto options = at::TensorOptions(type);
-    return {at::randn({tokens, key_heads, dk}, options),
-            at::randn({tokens, key_heads, dk}, options),
-            at::randn({tokens, value_heads, dv}, options),
-            at::rand({tokens, value_heads}).pow(4).mul_(-3),
-            at::rand({tokens, value_heads}),
-            rule};
+    return {
+        at::randn({tokens, key_heads, dk}, options),
+        at::randn({tokens, key_heads, dk}, options),
+        at::randn({tokens, value_heads, dv}, options),
+        at::rand({tokens, value_heads, rule == StateRule::delta_by_row ? dk : 1}).pow(4).mul_(-3),
+        at::rand({tokens, value_heads}),
+        rule};
 }
 
 DeltaHeads leaves(const DeltaHeads& heads) {
@@ -57,12 +58,12 @@ Recurrence by_definition(const DeltaHeads& heads, const Stretch& stretch, at::Te
     const auto rows = [&](const at::Tensor& x) {
         return x.narrow(0, stretch.begin, stretch.length).unbind();
     };
-    const bool is_delta = heads.rule == StateRule::delta;
+    const bool is_delta = heads.rule != StateRule::additive;
     const double scale = is_delta ? 1 / std::sqrt(static_cast<double>(dk)) : 1;
     const auto q = rows(repeated(heads.q, heads.rule).unsqueeze(3) * scale);
     const auto k = rows(repeated(heads.k, heads.rule).unsqueeze(3));
     const auto v = rows(heads.v.unsqueeze(2));
-    const auto decay = rows(heads.log_decay.exp().unsqueeze(2).unsqueeze(3));
+    const auto decay = rows(heads.log_decay.exp().unsqueeze(3));
     const auto beta = rows(heads.beta.unsqueeze(2).unsqueeze(3));
     std::vector<at::Tensor> out;
     for (size_t t = 0; t < q.size(); ++t) {
@@ -132,7 +133,8 @@ BOOST_AUTO_TEST_CASE(several_stretches_are_each_the_recurrence) {
 }
 
 // A decay that leaves nothing of a state within a few tokens, and none at all.
-BOOST_DATA_TEST_CASE(decays_of_any_size_stay_finite, boost::unit_test::data::make({0, 1}), rule) {
+BOOST_DATA_TEST_CASE(decays_of_any_size_stay_finite, boost::unit_test::data::make({0, 1, 2}),
+                     rule) {
     DeltaHeads heads = random_heads(130, rules[rule]);
     for (const double decay : {-200.0, -30.0, 0.0}) {
         heads.log_decay.fill_(decay);
@@ -152,7 +154,7 @@ BOOST_DATA_TEST_CASE(decays_of_any_size_stay_finite, boost::unit_test::data::mak
 }
 
 // Each stretch maps the state in which it begins to that in which it ends, and the gradient back.
-BOOST_DATA_TEST_CASE(maps_say_where_stretches_end, boost::unit_test::data::make({0, 1}), rule) {
+BOOST_DATA_TEST_CASE(maps_say_where_stretches_end, boost::unit_test::data::make({0, 1, 2}), rule) {
     at::manual_seed(9);
     const DeltaHeads heads = random_heads(300, rules[rule]);
     const std::vector<Stretch> stretches{{10, 100}, {110, 64}, {290, 5}};
@@ -163,9 +165,10 @@ BOOST_DATA_TEST_CASE(maps_say_where_stretches_end, boost::unit_test::data::make(
     for (int64_t s = 0; s < 3; ++s) {
         const Stretch stretch = stretches[static_cast<size_t>(s)];
         const auto end_of = [&](const at::Tensor& map, const at::Tensor& state) {
-            const int64_t columns = rule == 0 ? dk : 1;
+            const bool is_additive = rules[rule] == StateRule::additive;
+            const int64_t columns = is_additive ? 1 : dk;
             const at::Tensor transition = map[s].narrow(2, 0, columns);
-            return (rule == 0 ? at::matmul(transition, state) : transition * state) +
+            return (!is_additive ? at::matmul(transition, state) : transition * state) +
                    map[s].narrow(2, columns, dv);
         };
         const at::Tensor state = test::leaf(first[s]);
@@ -234,26 +237,30 @@ BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
 
 BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {
     at::manual_seed(13);
-    for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [type, decays, opening] : {std::tuple(at::kFloat, 1, ops::Opening::silu),
+                                                {at::kFloat, 5, ops::Opening::sigmoid},
+                                                {at::kBFloat16, 1, ops::Opening::silu},
+                                                {at::kBFloat16, 5, ops::Opening::sigmoid}}) {
         const double tolerance = test::tolerance(type);
-        const auto random = [&](at::IntArrayRef sizes) { return at::randn(sizes, type); };
-        const at::Tensor a = random({50, 3});
+        const auto random = [type = type](at::IntArrayRef sizes) { return at::randn(sizes, type); };
+        const at::Tensor a = random({50, 3, decays});
         const at::Tensor b = random({50, 3});
-        const ops::DecayWeights weights{random({3}), random({3})};
+        const ops::DecayWeights weights{random({3}), random({3 * decays})};
         const at::Tensor wide_a = test::leaf(a);
         const at::Tensor wide_b = test::leaf(b);
         const at::Tensor rate = test::leaf(weights.log_rate);
         const at::Tensor bias = test::leaf(weights.bias);
-        const at::Tensor decay = -rate.exp() * at::softplus(wide_a + bias);
+        const at::Tensor decay =
+            -rate.exp().unsqueeze(1) * at::softplus(wide_a + bias.view({3, decays}));
         const at::Tensor beta = wide_b.sigmoid();
-        const ops::DeltaGates d{at::randn({50, 3}), at::randn({50, 3})};
+        const ops::DeltaGates d{at::randn(a.sizes()), at::randn({50, 3})};
         ((decay * d.log_decay).sum() + (beta * d.beta).sum()).backward();
         const ops::DeltaGates gates = ops::delta_gates(a, b, weights);
         BOOST_TEST(test::distance(gates.log_decay, decay) < tolerance);
         BOOST_TEST(test::distance(gates.beta, beta) < tolerance);
-        const at::Tensor da = at::empty({50, 3});
+        const at::Tensor da = at::empty(a.sizes());
         const at::Tensor db = at::empty({50, 3});
-        const ops::DecayWeights d_weights{at::zeros({3}), at::zeros({3})};
+        const ops::DecayWeights d_weights{at::zeros({3}), at::zeros({3 * decays})};
         ops::delta_gates_backward(d, a, b, weights, da, db, d_weights);
         BOOST_TEST(test::distance(da, wide_a.grad()) < tolerance);
         BOOST_TEST(test::distance(db, wide_b.grad()) < tolerance);
@@ -262,12 +269,14 @@ BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {
 
         const at::Tensor x = random({50, 24});
         const at::Tensor gate = random({50, 24});
-        const ops::GatedNorm norm{random({24}), 1e-6};
+        const ops::GatedNorm norm{random({24}), 1e-6, opening};
         const at::Tensor wide_x = test::leaf(x);
         const at::Tensor wide_gate = test::leaf(gate);
         const at::Tensor weight = test::leaf(norm.weight);
-        const at::Tensor y = wide_x * (wide_x.square().mean({1}, true) + 1e-6).rsqrt() * weight *
-                             at::silu(wide_gate);
+        const at::Tensor opened =
+            opening == ops::Opening::silu ? at::silu(wide_gate) : at::sigmoid(wide_gate);
+        const at::Tensor y =
+            wide_x * (wide_x.square().mean({1}, true) + 1e-6).rsqrt() * weight * opened;
         const at::Tensor dy = random({50, 24});
         test::backward(y, dy);
         BOOST_TEST(test::distance(ops::gated_norm(x, gate, norm), y) < tolerance);
@@ -286,18 +295,18 @@ BOOST_AUTO_TEST_CASE(steps_and_the_norm_of_gated_rows_are_those_of_autograd) {
          {std::pair(at::kFloat, 0.0), {at::kFloat, 0.7}, {at::kBFloat16, 0.0}}) {
         const double tolerance = test::tolerance(type);
         const auto random = [type = type](at::IntArrayRef sizes) { return at::randn(sizes, type); };
-        const at::Tensor a = random({50, 3});
+        const at::Tensor a = random({50, 3, 1});
         const ops::DecayWeights weights{random({3}), random({3}), least};
         const at::Tensor wide_a = test::leaf(a);
         const at::Tensor rate = test::leaf(weights.log_rate);
         const at::Tensor bias = test::leaf(weights.bias);
-        const at::Tensor step = at::softplus(wide_a + bias).clamp_min(least);
-        const ops::DeltaGates d{at::randn({50, 3}), at::randn({50, 3})};
-        ((-rate.exp() * step * d.log_decay).sum() + (step * d.beta).sum()).backward();
+        const at::Tensor step = at::softplus(wide_a.squeeze(2) + bias).clamp_min(least);
+        const ops::DeltaGates d{at::randn({50, 3, 1}), at::randn({50, 3})};
+        ((-rate.exp() * step * d.log_decay.squeeze(2)).sum() + (step * d.beta).sum()).backward();
         const ops::DeltaGates gates = ops::step_gates(a, weights);
-        BOOST_TEST(test::distance(gates.log_decay, -rate.exp() * step) < tolerance);
+        BOOST_TEST(test::distance(gates.log_decay.squeeze(2), -rate.exp() * step) < tolerance);
         BOOST_TEST(test::distance(gates.beta, step) < tolerance);
-        const at::Tensor da = at::empty({50, 3});
+        const at::Tensor da = at::empty(a.sizes());
         const ops::DecayWeights d_weights{at::zeros({3}), at::zeros({3})};
         ops::step_gates_backward(d, a, weights, da, d_weights);
         BOOST_TEST(test::distance(da, wide_a.grad()) < tolerance);

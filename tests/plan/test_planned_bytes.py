@@ -53,8 +53,11 @@ MORE_CASES = [
 ]
 if ALL_CASES:
     CASES += MORE_CASES
+LATENT = {"num_key_value_heads": 8, "head_dim": None, "kv_lora_rank": 64, "q_lora_rank": None, "qk_rope_head_dim": 16, "qk_nope_head_dim": 32,
+          "v_head_dim": 32, "moe_intermediate_size": 96}
 # Kinds of layers: four norms, caps and windows; LayerNorms around an MLP without a gate; attention and MLP in parallel; positions that
-# depend on the length of a document; xIELU; experts with a clamped SwiGLU, sinks; learned positions and turned matrices.
+# depend on the length of a document; xIELU; experts with a clamped SwiGLU, sinks; learned positions and turned matrices; states, latents
+# and short convolutions.
 LAYERS = {"gpt2": {"architectures": ["GPT2LMHeadModel"], "n_embd": 256, "n_layer": 4, "n_head": 8, "vocab_size": 2048, "attn_pdrop": 0,
                    "embd_pdrop": 0, "resid_pdrop": 0},
           "gemma2": {"architectures": ["Gemma2ForCausalLM"], "sliding_window": 128, "query_pre_attn_scalar": 32},
@@ -64,7 +67,19 @@ LAYERS = {"gpt2": {"architectures": ["GPT2LMHeadModel"], "n_embd": 256, "n_layer
           "gpt_oss": {"architectures": ["GptOssForCausalLM"], "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 128,
                       "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
           "phi3": {"architectures": ["Phi3ForCausalLM"], "original_max_position_embeddings": 256, "max_position_embeddings": 1024,
-                   "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}}}
+                   "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}},
+          "kimi_linear": {"architectures": ["KimiLinearForCausalLM"], "num_experts": 8, "num_experts_per_token": 2, "linear_head_dim": 32,
+                          "linear_num_heads": 8, "layer_types": ["linear_attention", "full_attention"] * 2, **LATENT},
+          "qwen3_next": {"architectures": ["Qwen3NextForCausalLM"], "num_experts": 0, "linear_num_key_heads": 4, "linear_num_value_heads": 8,
+                         "linear_key_head_dim": 32, "linear_value_head_dim": 32},
+          "falcon_h1": {"architectures": ["FalconH1ForCausalLM"], "mamba_n_heads": 8, "mamba_d_head": 32, "mamba_d_ssm": 256,
+                        "mamba_d_state": 32, "mamba_n_groups": 1},
+          "lfm2": {"architectures": ["Lfm2ForCausalLM"], "layer_types": ["conv", "full_attention"] * 2},
+          "nemotron_h": {"architectures": ["NemotronHForCausalLM"], "hybrid_override_pattern": "M-*E", "mamba_num_heads": 8,
+                         "mamba_head_dim": 32, "n_groups": 2, "ssm_state_size": 32, "n_routed_experts": 8, "num_experts_per_tok": 2,
+                         "moe_intermediate_size": 96, "moe_shared_expert_intermediate_size": 96},
+          "deepseek_v3": {"architectures": ["DeepseekV3ForCausalLM"], "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 2,
+                          "topk_group": 2, **LATENT}}
 LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "input", "bf16", []), (2, "zero3", 2, 1, 1024, "attention", "fp32", [])]
 MORE_LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "attention", "fp32", [])]
 

@@ -23,13 +23,15 @@ struct DeltaSizes {
     int64_t keys() const { return key_heads * key_dim; }
     int64_t values() const { return value_heads * value_dim; }
     int64_t convolved() const { return 2 * keys() + values(); }
-    int64_t columns() const { return convolved() + gates() * value_heads; }
+    int64_t columns() const { return convolved() + betas() + decays(); }
     // A row has queries, keys, values, b and a; with the additive rule values, keys, queries and a.
     bool is_additive() const { return rule == ops::StateRule::additive; }
     int64_t first_query() const { return is_additive() ? values() + keys() : 0; }
     int64_t first_key() const { return is_additive() ? values() : keys(); }
     int64_t first_value() const { return is_additive() ? 0 : 2 * keys(); }
-    int64_t gates() const { return is_additive() ? 1 : 2; }  // numbers of each value head
+    int64_t betas() const { return is_additive() ? 0 : value_heads; }
+    int64_t decays() const { return value_heads * decays_of_head(); }
+    int64_t decays_of_head() const { return rule == ops::StateRule::delta_by_row ? key_dim : 1; }
     // In the terms of why_heads_do_not_split().
     HeadCounts heads() const { return {value_heads, key_heads, value_dim}; }
 };

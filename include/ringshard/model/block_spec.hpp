@@ -104,6 +104,14 @@ struct DeltaNetSpec {
     bool is_grouped = false;
 };
 
+// The same with a decay for each row of a state. Decays and gates of the output come from rows of a
+// low rank: tensors of "self_attn".
+struct DeltaByRowSpec {
+    static constexpr const char* kind = "linear_attention";
+    attention::DeltaSizes sizes{};
+    int64_t rank = 0;
+};
+
 // The state space of Mamba2, between two projections: the additive rule, whose keys and queries are
 // B and C.
 struct MambaSpec {
@@ -216,7 +224,8 @@ struct AdapterVariant {
 };
 
 // In a mixer tokens see others, in a feed-forward each is by itself.
-using MixerSpec = std::variant<AttentionSpec, LatentSpec, DeltaNetSpec, MambaSpec, ShortConvSpec>;
+using MixerSpec =
+    std::variant<AttentionSpec, LatentSpec, DeltaNetSpec, DeltaByRowSpec, MambaSpec, ShortConvSpec>;
 using FeedForwardSpec = std::variant<MlpSpec, ExpertsSpec>;
 
 // A layer of a block adds to the residual stream x: y = x + factor * behind(part(before(x))).

@@ -14,16 +14,17 @@ namespace ringshard::ops {
 // The gated delta rule moves S^T k, the value that the state holds for a key, towards the new
 // value,
 //     S += k (beta (v - S^T k))^T,  o = S^T q / sqrt(dk),
-// with queries and keys of length 1. The additive rule, that of Mamba2, adds the value:
+// with queries and keys of length 1; each row of a state may have a decay of its own, which is the
+// rule of Kimi's delta attention. The additive rule, that of Mamba2, adds the value:
 //     S += k (beta v)^T,  o = S^T q.
-enum class StateRule { delta, additive };
+enum class StateRule { delta, additive, delta_by_row };
 
 // Rows of tokens, in stretches (Stretch), each with a state to begin with.
 struct DeltaHeads {
     at::Tensor q;          // [t, key heads, dk], fp32 or bf16
     at::Tensor k;          // [t, key heads, dk]
     at::Tensor v;          // [t, value heads, dv]; neighbours read with the same key head
-    at::Tensor log_decay;  // [t, value heads], fp32: g, at most 0
+    at::Tensor log_decay;  // [t, value heads, 1], or with dk of them by row, fp32: g, at most 0
     at::Tensor beta;       // [t, value heads], fp32
     StateRule rule = StateRule::delta;
     // What meta tensors stand for: those of a GPU are computed in larger parts.

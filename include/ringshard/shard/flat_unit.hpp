@@ -23,7 +23,8 @@ struct TensorSpec {
 
 // The initial values of a tensor in a model with random weights: normally distributed with the
 // deviation of the model, constant, logarithms of uniform numbers from 0.01 to 16 or of 1, 2, 3 and
-// so on, or the number whose softplus is 0.8 or 0.3.
+// so on, or numbers whose softplus is 0.8, 0.3, or a step: e to a uniform number, from 0.001 to
+// 0.1.
 enum class InitialValues {
     normal,
     ones,
@@ -31,7 +32,8 @@ enum class InitialValues {
     log_uniform,
     log_of_places,
     softplus_0_8,
-    softplus_0_3
+    softplus_0_3,
+    softplus_of_steps
 };
 
 // How an update treats weights: with weight decay and the rate of the run, with weight decay and a

@@ -1,16 +1,12 @@
 #include "delta_net.hpp"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
 
 namespace ringshard::model {
 
 using attention::DeltaSizes;
-using shard::InitialValues;
 
 namespace {
-
-constexpr int64_t taps = attention::rows_before + 1;  // of the convolution
 
 ProjectionSpec in_projection(const BlockSpec& block, const DeltaNetSpec& net) {
     const auto& [sizes, is_grouped] = net;
@@ -65,23 +61,22 @@ at::Tensor group(const at::Tensor& rows, const DeltaSizes& sizes) {
                    1);
 }
 
-// [t, heads x width] -> [t x heads, width]
-at::Tensor as_heads(const at::Tensor& rows, int64_t width) { return rows.reshape({-1, width}); }
+GatedDelta::Names names_in_files(const DeltaSizes& sizes) {
+    return {.conv = {{"linear_attn.conv1d.weight", {sizes.convolved(), 1, taps_of_delta}}},
+            .bias = {"linear_attn.dt_bias", {sizes.value_heads}},
+            .log_rate = {"linear_attn.A_log", {sizes.value_heads}},
+            .initial_bias = shard::InitialValues::ones,
+            .norm = "linear_attn.norm.weight"};
+}
 
 }  // namespace
 
 DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
                    const DeltaNetSpec& spec)
     : StateMixer(saved, spec.sizes),
-      epsilon_(block.norm.epsilon),
       is_grouped_(spec.is_grouped),
       in_(unit, in_projection(block, spec)),
-      conv_(unit.add({{{"linear_attn.conv1d.weight", {sizes_.convolved(), 1, taps}}}})),
-      bias_(unit.add({{{"linear_attn.dt_bias", {sizes_.value_heads}}}, InitialValues::ones})),
-      log_rate_(unit.add({.tensors = {{"linear_attn.A_log", {sizes_.value_heads}}},
-                          .initial = InitialValues::log_uniform,
-                          .update = shard::UpdateKind::decaying})),
-      norm_(unit.add({{{"linear_attn.norm.weight", {sizes_.value_dim}}}, InitialValues::ones})),
+      state_(unit, names_in_files(sizes_), sizes_, block.norm.epsilon, ops::Opening::silu),
       out_(unit, {.layers = {{"linear_attn.out_proj", block.width}},
                   .in = sizes_.values(),
                   .adapters = block.adapters,
@@ -95,45 +90,29 @@ at::Tensor DeltaNet::gates(const at::Tensor& rows) const {
     return rows.narrow(1, sizes_.columns(), sizes_.values());
 }
 
-attention::DeltaWeights DeltaNet::weights_of(const shard::UnitTensors& weights) const {
-    return {weights[conv_], {weights[log_rate_], weights[bias_]}};
-}
-
-ops::GatedNorm DeltaNet::norm(const shard::UnitTensors& weights) const {
-    return {weights[norm_], epsilon_};
-}
-
 void DeltaNet::project(const Pass& pass, const at::Tensor& x) const {
     const at::Tensor rows = in_.forward(pass.context.projections, pass.weights, x);
     pass.saved[projected_] = is_grouped_ ? ungroup(rows, sizes_) : rows;
 }
 
 void DeltaNet::mix(const Pass& pass) const {
-    read_states(pass, columns(pass.saved[projected_]), weights_of(pass.weights));
+    read_states(pass, columns(pass.saved[projected_]), state_.weights(pass.weights));
 }
 
 at::Tensor DeltaNet::mixed(const Pass& pass) const {
-    const at::Tensor& read = pass.saved[read_];
-    return ops::gated_norm(as_heads(read, sizes_.value_dim),
-                           as_heads(gates(pass.saved[projected_]), sizes_.value_dim),
-                           norm(pass.weights))
-        .view(read.sizes());
+    return state_.gated(pass.weights, pass.saved[read_], gates(pass.saved[projected_]));
 }
 
 at::Tensor DeltaNet::rows_gradient(const BackwardPass& pass, at::Tensor dy) const {
     const at::Tensor& rows = pass.saved[projected_];
-    const at::Tensor& read = pass.saved[read_];
-    const at::Tensor d_normed =
+    const at::Tensor d_gated =
         out_.backward(pass.context.projections, pass.weights, pass.gradients, dy, mixed(pass));
     dy.reset();
-    const at::Tensor heads = as_heads(read, sizes_.value_dim);
-    const at::Tensor d_gates = at::empty_like(heads);
-    const at::Tensor d_read = ops::gated_norm_backward(
-        d_normed.view(heads.sizes()), heads, as_heads(gates(rows), sizes_.value_dim),
-        norm(pass.weights), d_gates, pass.gradients[norm_]);
-    const at::Tensor d_columns = columns_backward(pass, columns(rows), weights_of(pass.weights),
-                                                  weights_of(pass.gradients), d_read);
-    at::Tensor d_rows = at::cat({d_columns, d_gates.view(read.sizes())}, 1);
+    const auto [d_read, d_gates] =
+        state_.gated_backward(pass, d_gated, pass.saved[read_], gates(rows));
+    const at::Tensor d_columns = columns_backward(pass, columns(rows), state_.weights(pass.weights),
+                                                  state_.weights(pass.gradients), d_read);
+    at::Tensor d_rows = at::cat({d_columns, d_gates}, 1);
     return is_grouped_ ? group(d_rows, sizes_) : d_rows;
 }
 

@@ -2,8 +2,7 @@
 
 #include <vector>
 
-#include "ringshard/model/block_spec.hpp"
-#include "ringshard/ops/delta_gates.hpp"
+#include "gated_delta.hpp"
 #include "state_mixer.hpp"
 
 namespace ringshard::model {
@@ -25,17 +24,11 @@ private:
     // The two parts of a row: queries, keys, values, b and a; and the gates of the output.
     at::Tensor columns(const at::Tensor& rows) const;
     at::Tensor gates(const at::Tensor& rows) const;
-    attention::DeltaWeights weights_of(const shard::UnitTensors& weights) const;
-    ops::GatedNorm norm(const shard::UnitTensors& weights) const;
     at::Tensor rows_gradient(const BackwardPass& pass, at::Tensor dy) const;
 
-    double epsilon_;
     bool is_grouped_;
     Projection in_;
-    shard::ParameterId conv_;
-    shard::ParameterId bias_;      // dt_bias
-    shard::ParameterId log_rate_;  // A_log
-    shard::ParameterId norm_;
+    GatedDelta state_;
     Projection out_;
 };
 

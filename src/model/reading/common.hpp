@@ -97,6 +97,9 @@ struct GroupedDefaults {
     double scaling = 1.0;
     const char* count_name = "n_routed_experts";
     const char* shared_name = "n_shared_experts";
+    const char* per_token_name = "num_experts_per_tok";
+    const char* normalises_name = "norm_topk_prob";
+    const char* groups_name = "n_group";
     int64_t groups = 1;
     int64_t chosen_groups = 1;
 };
@@ -190,6 +193,7 @@ struct LatentDefaults {
     int64_t plain = 128;  // elements of a head that do not rotate
     bool rotates = true;
     bool ignores_further_blocks = false;
+    bool ignores_head_dim = false;  // what head_dim says of a head stands in no other field
 };
 
 // Reads a model whose blocks attend to latents.

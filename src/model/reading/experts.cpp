@@ -41,18 +41,18 @@ double read_aux_loss(ConfigReader& config, double usual) {
 // The groups of experts among which a token chooses.
 void read_groups(ConfigReader& config, const GroupedDefaults& defaults, ExpertsSpec& experts) {
     const char* const count_name = defaults.count_name;
-    const int64_t groups = config.whole_number_or("n_group", widest, defaults.groups);
+    const int64_t groups = config.whole_number_or(defaults.groups_name, widest, defaults.groups);
     const int64_t chosen = config.whole_number_or("topk_group", widest, defaults.chosen_groups);
     experts.routing.groups = groups;
     experts.routing.chosen_groups = chosen;
     if (experts.count % groups != 0 || experts.count / groups < 2)
-        config.complain(format_text("n_group = {}: must divide {} = {} into groups of at least 2",
-                                    groups, count_name, experts.count));
+        config.complain(format_text("{} = {}: must divide {} = {} into groups of at least 2",
+                                    defaults.groups_name, groups, count_name, experts.count));
     else if (chosen > groups || experts.count / groups * chosen < experts.per_token)
-        config.complain(
-            format_text("topk_group = {}: must be at most n_group = {}, and so many groups must "
-                        "have num_experts_per_tok = {} experts",
-                        chosen, groups, experts.per_token));
+        config.complain(format_text(
+            "topk_group = {}: must be at most {} = {}, and so many groups must have "
+            "{} = {} experts",
+            chosen, defaults.groups_name, groups, defaults.per_token_name, experts.per_token));
 }
 
 }  // namespace
@@ -116,9 +116,10 @@ ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
                                         .per_token = defaults.per_token,
                                         .intermediate_name = "moe_intermediate_size",
                                         .aux_loss = std::nullopt,
-                                        .count_name = defaults.count_name});
+                                        .count_name = defaults.count_name,
+                                        .per_token_name = defaults.per_token_name});
     experts.routing.is_sigmoid = true;
-    experts.routing.normalises = config.boolean("norm_topk_prob", defaults.normalises);
+    experts.routing.normalises = config.boolean(defaults.normalises_name, defaults.normalises);
     experts.routing.added_to_sum = 1e-20;
     experts.routing.scaling = config.number_above_0("routed_scaling_factor", defaults.scaling);
     experts.routes_in_fp32 = true;

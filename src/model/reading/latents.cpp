@@ -26,7 +26,7 @@ LatentSpec read_latent(ConfigReader& config, const LatentDefaults& defaults) {
     if (latent.rotated % 2 != 0)
         config.complain(format_text("qk_rope_head_dim = {}: must be even", latent.rotated));
     if (const json head_dim = config.part("head_dim");
-        !head_dim.is_null() && head_dim != latent.rotated)
+        !defaults.ignores_head_dim && !head_dim.is_null() && head_dim != latent.rotated)
         config.complain(format_text("head_dim = {}: must be qk_rope_head_dim = {}, or left out",
                                     shown(head_dim.dump()), latent.rotated));
     return latent;

@@ -159,7 +159,7 @@ struct Walk {
     template <class Team>
     __host__ __device__ void move(const Team& team, int64_t place, int64_t first, int width,
                                   const Room& room) const {
-        const float whole = work.whole[place];
+        const float* const whole = work.whole + place * work.decays;
         team.each(room.rows / tile_rows * tiles_across, [&](int64_t tile) {
             const int column = static_cast<int>(tile) % tiles_across * tile_columns;
             const int row = static_cast<int>(tile) / tiles_across * tile_rows;
@@ -182,11 +182,14 @@ struct Walk {
                             sums[part + k][c] += factors.numbers[k] * numbers.numbers[c];
                 }
             }
-            for (int k = 0; k < tile_rows; ++k)
+            for (int k = 0; k < tile_rows; ++k) {
+                // What is beyond dk stays 0 with any decay.
+                const float decay = whole[row + k < work.decays ? row + k : 0];
                 for (int c = 0; c < tile_columns; ++c) {
                     float& number = room.state[(row + k) * columns_per_team + column + c];
-                    number = whole * number + added[k][c] - work.sign * sums[k][c];
+                    number = decay * number + added[k][c] - work.sign * sums[k][c];
                 }
+            }
         });
     }
 };

@@ -40,14 +40,14 @@ void causal_conv_backward(const Queue& queue, const CausalConv& work,
 struct DeltaWalk {
     const float* reader;  // [chunks, heads, tokens, dk]
     const float* writer;  // [chunks, heads, tokens, dk]
-    const float* whole;   // [chunks, heads]
+    const float* whole;   // [chunks, heads, decays]: one, or one of each row of the state
     const float* values;  // [chunks, heads, tokens, columns]
     const float* added;   // [chunks, heads, dk, columns], or null
     float* states;        // [chunks, heads, dk, columns]: in which chunks begin
     float* new_values;    // as values
     float* last;          // [stretches, heads, dk, columns]: from the first to the last states
     const int64_t* chunk_begins;  // [stretches + 1]
-    int64_t stretches, heads, tokens, dk, columns;
+    int64_t stretches, heads, tokens, dk, columns, decays;
     float sign;
     bool backwards;  // from the last chunk to the first
 };

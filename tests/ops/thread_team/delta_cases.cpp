@@ -13,13 +13,13 @@ constexpr int64_t chunks = 5;
 constexpr int64_t heads = 2;
 
 // Two groups of columns, of which the second is not full.
-void walk(bool backwards, int64_t dk) {
+void walk(bool backwards, int64_t dk, int64_t decays) {
     constexpr int64_t tokens = 8;
     constexpr int64_t columns = 40;
     compare("delta_walk", [&](const Queue& queue, Memory& memory) {
         delta_walk(queue, {.reader = memory.numbers<float>(chunks * heads * tokens * dk, 0.1F),
                            .writer = memory.numbers<float>(chunks * heads * tokens * dk, 0.1F),
-                           .whole = memory.numbers<float>(chunks * heads, 0.1F),
+                           .whole = memory.numbers<float>(chunks * heads * decays, 0.1F),
                            .values = memory.numbers<float>(chunks * heads * tokens * columns),
                            .added = backwards ? memory.numbers<float>(chunks * heads * dk * columns)
                                               : nullptr,
@@ -32,6 +32,7 @@ void walk(bool backwards, int64_t dk) {
                            .tokens = tokens,
                            .dk = dk,
                            .columns = columns,
+                           .decays = decays,
                            .sign = backwards ? 1.0F : -1.0F,
                            .backwards = backwards});
     });
@@ -100,10 +101,10 @@ void convolution(int64_t columns, bool has_silu, int64_t taps = 4) {
 }  // namespace
 
 void delta_cases(Part part) {
-    walk(false, 12);
+    walk(false, 12, 12);
     additive_walk(false, 300);
     if (part == Part::all) {
-        walk(true, 6);  // no whole packs
+        walk(true, 6, 1);  // no whole packs
         additive_walk(true, 1100);
     }
     inverse(16);

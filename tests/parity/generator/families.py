@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
 LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "gpt2", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3",
                                           "minimax_m2", "nemotron_h", "qwen3_vl_moe")}  # small files
-LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
+LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300], "kimi_linear": [150, 22]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
 
@@ -85,12 +85,13 @@ STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "
 
 # So do those of other models.
 RENAMED = {"hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias", "shared_experts": "shared_mlp"},
+           "kimi_linear": {"forget_gate.": ""},
            "laguna": {"mlp.gate.e_score_correction_bias": "mlp.experts.e_score_correction_bias", "mlp.shared_experts.": "mlp.shared_expert."}}
 
 
 def stored(model, of):
     """The tensors of the model's files by name, as views: transformers holds the experts of a block as one tensor."""
-    mixtral = model.config.model_type in ("mixtral", "minimax_m2")
+    mixtral = model.config.model_type in ("mixtral", "minimax_m2", "kimi_linear")
     short = mixtral or model.config.model_type == "lfm2_moe"
     gate, up, down = ("w1", "w3", "w2") if short else ("gate_proj", "up_proj", "down_proj")
     for name, p in text_parameters(model):
@@ -104,7 +105,10 @@ def stored(model, of):
         name = name.replace("mlp.post_mlp_layernorm", "post_mlp_layernorm")  # A.X-K1's files
         if model.config.model_type == "exaone_moe":
             name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
-        if model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
+        if model.config.model_type == "kimi_linear" and ".conv1d." in name:
+            for part, rows in zip("qkv", tensor.chunk(3)):
+                yield name.replace("conv1d", f"{part}_conv1d"), rows
+        elif model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
             yield name, tensor.transpose(1, 2)
         elif model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared"):
             for ours, file in STACKED.items() if model.config.model_type != "gpt_oss" else ():
