@@ -79,7 +79,8 @@ struct Share {
         return x.narrow(0, first_value_head * each, sizes.value_heads * each);
     }
     ops::DecayWeights decay_of(const ops::DecayWeights& weights) const {
-        return {of_value_heads(weights.log_rate), of_value_heads(weights.bias), weights.least_step};
+        return {of_value_heads(weights.log_rate), of_value_heads(weights.bias), weights.least_step,
+                weights.least_log_decay};
     }
     DeltaWeights of(const DeltaWeights& weights) const {
         return {conv_of(weights.conv), decay_of(weights.decay), conv_of(weights.conv_bias),

@@ -115,8 +115,10 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
         for (const Projection* projection : parts.blocks[block].projections())
             for (const shard::TensorSpec& tensor :
                  module.groups().at(projection->weight().group).tensors) {
-                const std::string name = tensor.name.substr(0, tensor.name.size() - ending.size());
-                layers.push_back({name, block, name.substr(module.prefix().size()), tensor.shape});
+                const std::string stored =
+                    tensor.name.substr(0, tensor.name.size() - ending.size());
+                layers.push_back({module_of(name_in_transformers(tensor.name)), block,
+                                  stored.substr(module.prefix().size()), tensor.shape});
             }
     }
     return layers;

@@ -15,9 +15,9 @@ inline Failure refuse(const std::string& why) { return {ExitCode::settings, why}
 
 // A linear layer of a block.
 struct LinearLayer {
-    std::string name;  // "model.layers.0.mlp.down_proj"
+    std::string name;  // in transformers, "model.layers.0.mlp.down_proj"
     size_t block;
-    std::string in_block;  // "mlp.down_proj"
+    std::string in_block;  // in files, "mlp.down_proj"
     std::vector<int64_t> shape;
 };
 

@@ -86,7 +86,8 @@ Expected<OwnWeights> own_weights(const ModelSpec& alone, const std::string& adap
     const auto of_modules = tensors_of_modules(alone);
     std::map<std::string, std::pair<size_t, std::string>> of_biases;
     for (const LinearLayer& layer : linear_layers_of(ModelParts(alone)))
-        of_biases[layer.name + bias_ending] = {layer.block, layer.in_block};
+        of_biases[format_text("{}.{}.{}{}", alone.names.blocks, layer.block, layer.in_block,
+                              bias_ending)] = {layer.block, layer.in_block};
     OwnWeights own{std::vector<std::set<std::string>>(alone.blocks.size())};
     for (const std::string& tensor : all_weights(alone)) {
         if (alone.frozen.contains(tensor)) continue;

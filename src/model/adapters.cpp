@@ -1,7 +1,6 @@
 #include "ringshard/model/adapters.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
@@ -464,21 +463,7 @@ bool trains_biases(const ModelSpec& spec, const LoraConfig& config) {
 }
 
 std::string name_in_adapter(const std::string& tensor) {
-    // PEFT has the names of transformers' modules, which in some files are others.
-    struct Renamed {
-        std::string_view in_file;
-        std::string_view module;
-    };
-    constexpr std::array<Renamed, 4> renamed{
-        {{"backbone.", "model."},
-         {"block_sparse_moe.", "mlp."},
-         {"self_attn.f_a_proj.", "self_attn.forget_gate.f_a_proj."},
-         {"self_attn.f_b_proj.", "self_attn.forget_gate.f_b_proj."}}};
-    std::string name = tensor;
-    for (const auto& [in_file, module] : renamed)
-        if (const size_t at = name.find(in_file); at != std::string::npos)
-            name.replace(at, in_file.size(), module);
-    return adapter_prefix + name;
+    return adapter_prefix + name_in_transformers(tensor);
 }
 
 std::string name_in_adapter(const std::string& tensor, const std::set<std::string>& adapters) {

@@ -8,6 +8,10 @@ namespace ringshard::model {
 
 bool is_end_of(const std::string& end, const std::string& name);
 
+// Returns the name that a tensor of the files has in transformers' model, and so in PEFT: some
+// files name modules otherwise.
+std::string name_in_transformers(const std::string& tensor);
+
 // Returns the module that a tensor belongs to.
 std::string module_of(const std::string& tensor);
 

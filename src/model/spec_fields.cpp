@@ -117,12 +117,13 @@ void add(Fields& fields, const AttentionSpec& attention) {
 // The fields of an attention without latents are among those of checkpoints.
 void add(Fields& fields, const LatentSpec& latent) {
     const auto& [heads, key_dim, rank, query_rank, rotated, value_dim, norm, has_bias, has_out_bias,
-                 rope, mask, scores] = latent;
+                 module, out, gates, rope, mask, scores] = latent;
     add(fields, AttentionSpec{.heads = heads,
                               .has_bias = has_bias,
                               .has_out_bias = has_out_bias,
                               .rope = rope,
-                              .mask = mask});
+                              .mask = mask,
+                              .gates = gates});
     fields["latent"] = format_text("keys of {}, rank {}, of queries {}, {} rotate, values of {}",
                                    key_dim, rank, query_rank, rotated, value_dim);
 }
@@ -172,7 +173,9 @@ void add(Fields& fields, const ExpertsSpec& experts) {
 }
 
 void add(Fields& fields, const DeltaNetSpec& net) {
-    fields["linear_attention"] = text(net.sizes) + (net.is_grouped ? ", grouped" : "");
+    const auto& [sizes, layers, module, out, least_log_decay] = net;
+    fields["linear_attention"] = text(sizes) + (layers == DeltaLayers::grouped ? ", grouped" : "");
+    if (least_log_decay < 0) fields["least_log_decay"] = text(least_log_decay);
 }
 
 void add(Fields& fields, const DeltaByRowSpec& net) {

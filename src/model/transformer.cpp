@@ -59,8 +59,7 @@ double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
 // they do not know which tokens dropout or an adapter of several takes.
 void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
     if (mesh.ring().size() == 1) return;
-    const std::string layer = "self_attn.kv_b_proj";
-    const auto refuse = [&](const char* setting, const char* cure) {
+    const auto refuse = [&](const char* setting, const std::string& layer, const char* cure) {
         throw Error(
             Failure{ExitCode::settings,
                     format_text("{}: an adapter of {} ({}) over a ring: {}, or take sp_size "
@@ -68,16 +67,15 @@ void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
                                 setting, layer, spec.architecture, cure)});
     };
     for (const BlockSpec& block : spec.blocks) {
-        if (!std::ranges::any_of(block.mixers, [](const auto& mixer) {
-                return std::holds_alternative<LatentSpec>(mixer.part);
-            }))
-            continue;
+        const auto* const latent = std::get_if<LatentSpec>(&block.mixer().part);
+        if (latent == nullptr) continue;
+        const std::string layer = latent->module + ".kv_b_proj";
         if (const auto adapter = block.adapters.find(layer);
             adapter != block.adapters.end() && adapter->second.dropout > 0)
-            refuse("lora_dropout", "set it to 0");
+            refuse("lora_dropout", layer, "set it to 0");
         for (const AdapterVariant& variant : block.variants)
             if (variant.layers.contains(layer))
-                refuse("adapters", "leave this layer out of lora_target_modules");
+                refuse("adapters", layer, "leave this layer out of lora_target_modules");
     }
 }
 

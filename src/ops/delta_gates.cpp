@@ -48,17 +48,47 @@ at::Tensor opened_backward(const at::Tensor& d, const at::Tensor& gate, Opening 
 
 // The sigmoid is rounded to the type of b, as transformers does.
 DeltaGates delta_gates(const at::Tensor& a, const at::Tensor& b, const DecayWeights& weights) {
-    return {at::softplus(with_bias(a, weights)).mul_(rates(weights)).neg_(), fp32(at::sigmoid(b))};
+    at::Tensor x = with_bias(a, weights);
+    const double least = weights.least_log_decay;
+    return {least < 0 ? x.mul_(rates(weights)).sigmoid_().mul_(least)
+                      : at::softplus(x).mul_(rates(weights)).neg_(),
+            fp32(at::sigmoid(b))};
 }
+
+namespace {
+
+struct DecayGradient {
+    at::Tensor x;
+    at::Tensor log_rate;  // of every token and element
+};
+
+// d: the gradient of -e^log_rate softplus(x).
+DecayGradient decay_backward(const at::Tensor& d, const at::Tensor& x,
+                             const DecayWeights& weights) {
+    const at::Tensor of_softplus = (d * rates(weights)).neg_();
+    return {of_softplus * at::sigmoid(x), of_softplus * at::softplus(x)};
+}
+
+// d: the gradient of least_log_decay sigmoid(e^log_rate x).
+DecayGradient bounded_backward(const at::Tensor& d, const at::Tensor& x,
+                               const DecayWeights& weights) {
+    const at::Tensor open = at::sigmoid(x * rates(weights));
+    const at::Tensor dx =
+        (d * weights.least_log_decay).mul_(open * (1 - open)).mul_(rates(weights));
+    return {dx, dx * x};
+}
+
+}  // namespace
 
 void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, const at::Tensor& b,
                           const DecayWeights& weights, const at::Tensor& da, const at::Tensor& db,
                           const DecayWeights& d_weights) {
     const at::Tensor x = with_bias(a, weights);
-    const at::Tensor of_softplus = (gradients.log_decay * rates(weights)).neg_();
+    const auto [dx, d_log_rate] = weights.least_log_decay < 0
+                                      ? bounded_backward(gradients.log_decay, x, weights)
+                                      : decay_backward(gradients.log_decay, x, weights);
     if (d_weights.log_rate.defined())
-        d_weights.log_rate.add_((of_softplus * at::softplus(x)).sum(at::IntArrayRef{0, 2}));
-    const at::Tensor dx = of_softplus * at::sigmoid(x);
+        d_weights.log_rate.add_(d_log_rate.sum(at::IntArrayRef{0, 2}));
     if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}).flatten());
     da.copy_(dx);
     const at::Tensor beta = at::sigmoid(fp32(b));

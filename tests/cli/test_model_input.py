@@ -140,8 +140,8 @@ class ModelInput(TrainerTest):
             return {"architectures": [name], "model_type": kind, **other}
 
         def kimi(**other):
-            return of("KimiLinearForCausalLM", "kimi_linear", sliding_window=None, num_key_value_heads=4, max_position_embeddings=None,
-                      model_max_length=64, moe_intermediate_size=8, tie_word_embeddings=False, **other)
+            return {**of("KimiLinearForCausalLM", "kimi_linear", sliding_window=None, num_key_value_heads=4, max_position_embeddings=None,
+                         model_max_length=64, moe_intermediate_size=8, tie_word_embeddings=False), **other}
 
         for changes, words in (
             (of("SmolLM3ForCausalLM", "smollm3", no_rope_layers=[1]), "no_rope_layers = [1]: must be a list with 1 or 0 for each"),
@@ -197,6 +197,8 @@ class ModelInput(TrainerTest):
             (kimi(linear_attn_config={"num_heads": 0}), "linear_attn_config: num_heads = 0: must be a whole"),
             (kimi(linear_attn_config={"kda_layers": [1, 2], "full_attn_layers": [2]}),
              "linear_attn_config: kda_layers: 2: full_attn_layers and kda_layers must name each layer from 1 to num_hidden_layers"),
+            (kimi(architectures=["BailingHybridForCausalLM"], model_type="bailing_hybrid", num_experts=8, num_experts_per_token=2, num_expert_group=2,
+                  topk_group=2, kda_lower_bound=5), "kda_lower_bound = 5: must be below 0"),
             (of("DeepseekV2ForCausalLM", "deepseek_v2", sliding_window=None, num_key_value_heads=4, moe_intermediate_size=8,
                 num_experts_per_tok=2, topk_method="noaux_tc"), "topk_method = noaux_tc: must be"),
             (of("FalconH1ForCausalLM", "falcon_h1", mamba_n_heads=4, mamba_d_ssm=30), "mamba_n_heads = 4: must divide mamba_d_ssm = 30"),

@@ -35,6 +35,9 @@ VOCABULARY = 512  # of the traces
 # By model_type: how files name tensors that transformers' classes name otherwise.
 STORED_NAMES = {"gpt_neox": {"lm_head": "embed_out"},
                 "nemotron_h": {"model.": "backbone."},
+                "kimi_linear": {"forget_gate.": ""},
+                "bailing_hybrid": {"forget_gate.": "", "self_attn.o_proj.": "attention.dense.", "self_attn.": "attention.",
+                                   "embed_tokens": "word_embeddings", "e_score_correction_bias": "expert_bias"},
                 "laguna": {"mlp.gate.e_score": "mlp.experts.e_score", "mlp.shared_experts.": "mlp.shared_expert."},
                 "axk1": {"mlp.post_mlp_layernorm": "post_mlp_layernorm"},
                 "hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias",

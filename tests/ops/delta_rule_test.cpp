@@ -237,21 +237,25 @@ BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
 
 BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {
     at::manual_seed(13);
-    for (const auto& [type, decays, opening] : {std::tuple(at::kFloat, 1, ops::Opening::silu),
-                                                {at::kFloat, 5, ops::Opening::sigmoid},
-                                                {at::kBFloat16, 1, ops::Opening::silu},
-                                                {at::kBFloat16, 5, ops::Opening::sigmoid}}) {
+    for (const auto& [type, decays, opening, least] :
+         {std::tuple(at::kFloat, 1, ops::Opening::silu, 0.0),
+          {at::kFloat, 5, ops::Opening::sigmoid, 0.0},
+          {at::kFloat, 5, ops::Opening::sigmoid, -5.0},
+          {at::kBFloat16, 1, ops::Opening::silu, 0.0},
+          {at::kBFloat16, 5, ops::Opening::sigmoid, -5.0}}) {
         const double tolerance = test::tolerance(type);
         const auto random = [type = type](at::IntArrayRef sizes) { return at::randn(sizes, type); };
         const at::Tensor a = random({50, 3, decays});
         const at::Tensor b = random({50, 3});
-        const ops::DecayWeights weights{random({3}), random({3 * decays})};
+        const ops::DecayWeights weights{random({3}), random({3 * decays}), 0, least};
         const at::Tensor wide_a = test::leaf(a);
         const at::Tensor wide_b = test::leaf(b);
         const at::Tensor rate = test::leaf(weights.log_rate);
         const at::Tensor bias = test::leaf(weights.bias);
+        const at::Tensor sum = wide_a + bias.view({3, decays});
+        const at::Tensor rates = rate.exp().unsqueeze(1);
         const at::Tensor decay =
-            -rate.exp().unsqueeze(1) * at::softplus(wide_a + bias.view({3, decays}));
+            least < 0 ? least * at::sigmoid(rates * sum) : -rates * at::softplus(sum);
         const at::Tensor beta = wide_b.sigmoid();
         const ops::DeltaGates d{at::randn(a.sizes()), at::randn({50, 3})};
         ((decay * d.log_decay).sum() + (beta * d.beta).sum()).backward();

@@ -375,8 +375,9 @@ BOOST_AUTO_TEST_CASE(windows_hide_what_lies_behind_them) {
 BOOST_AUTO_TEST_CASE(states_stay_in_their_documents) {
     const auto world = test::world().size();
     Bf16Errors of_one_rank;
-    for (const char* const name : {"qwen3_5", "qwen3_next", "bamba", "lfm2", "falcon_h1",
-                                   "deepseek_v3", "nemotron_h", "kimi_linear", "gpt2"}) {
+    for (const char* const name :
+         {"qwen3_5", "qwen3_next", "bamba", "lfm2", "falcon_h1", "deepseek_v3", "nemotron_h",
+          "kimi_linear", "bailing_hybrid", "gpt2"}) {
         const Family family = open_family(name);
         for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 1, 1, 1},
                                              {1, 1, 2, 1},

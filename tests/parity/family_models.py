@@ -58,12 +58,10 @@ def shapes_in_memory(golden):
             shapes[name.replace("mlp.moe_statics.", "mlp.gate.moe_statics.")] = shape
         elif name.endswith(".mlp.e_score_correction_bias"):  # EXAONE
             shapes[name.replace("mlp.e_score", "mlp.gate.e_score")] = shape
-        elif ".self_attn.q_conv1d." in name:  # Kimi's
+        elif ".q_conv1d." in name:  # of Kimi's delta attention
             shapes[name.replace("q_conv1d", "conv1d")] = [3 * shape[0], *shape[1:]]
-        elif ".self_attn.k_conv1d." in name or ".self_attn.v_conv1d." in name:
+        elif ".k_conv1d." in name or ".v_conv1d." in name:
             continue
-        elif any(f".self_attn.{part}" in name for part in ("A_log", "dt_bias", "f_a_proj", "f_b_proj")):
-            shapes[name.replace("self_attn.", "self_attn.forget_gate.")] = shape
         elif not expert.isdigit():
             shapes[name.replace(".block_sparse_moe.", ".mlp.")] = shape
         elif layer.split(".")[0] in ("down_proj", "w2"):

@@ -42,8 +42,15 @@ enum class HeadNormKind { none, each_head, all_heads };
 
 // Gates of what the heads of an attention have seen, products of its input: rows of the query
 // projection behind each head, whose sigmoid multiplies; those of gate_proj, likewise; or those of
-// g_proj, whose softplus multiplies heads or elements of heads.
-enum class HeadGates : uint8_t { none, in_queries, sigmoid, softplus_of_heads, softplus };
+// g_proj, whose softplus multiplies heads or elements of heads, or whose sigmoid multiplies heads.
+enum class HeadGates : uint8_t {
+    none,
+    in_queries,
+    sigmoid,
+    softplus_of_heads,
+    softplus,
+    sigmoid_of_heads
+};
 
 // The specs of what a layer computes. Those of mixers have, where tokens see others by scores,
 // `heads` and `mask`; where a state brings them, `sizes`.
@@ -89,23 +96,33 @@ struct LatentSpec {
     NormForm norm{};
     bool has_bias = false;  // of the products of the input with a latent as their result
     bool has_out_bias = false;
-    std::optional<size_t> rope = 0;  // as in AttentionSpec
+    std::string module = "self_attn";  // of its tensors
+    std::string out = "self_attn.o_proj";
+    HeadGates gates = HeadGates::none;  // or sigmoid_of_heads
+    std::optional<size_t> rope = 0;     // as in AttentionSpec
     attention::Mask mask{};
     ops::ScoreForm scores{};
 };
+
+// The products of a delta net with its input. Those apart are in_proj_qkv, _z, _b and _a. Grouped,
+// queries, keys, values and gates of the output are one tensor, and so are b and a, each with the
+// rows of a key head side by side. Those of heads are q_proj, k_proj, v_proj, b_proj, f_proj (a)
+// and g_proj (gates).
+enum class DeltaLayers : uint8_t { apart, grouped, of_heads };
 
 // The gated delta net, between two projections: a state of each value head in place of keys and
 // values of all earlier tokens.
 struct DeltaNetSpec {
     static constexpr const char* kind = "linear_attention";
     attention::DeltaSizes sizes{};
-    // Queries, keys, values and gates of the output are one tensor, and so are b and a, each with
-    // the rows of a key head side by side; else they are in_proj_qkv, _z, _b and _a.
-    bool is_grouped = false;
+    DeltaLayers layers = DeltaLayers::apart;
+    std::string module = "linear_attn";  // of its tensors
+    std::string out = "linear_attn.out_proj";
+    double least_log_decay = 0;  // below 0: decays are bounded (ops::DecayWeights)
 };
 
-// The same with a decay for each row of a state. Decays and gates of the output come from rows of a
-// low rank: tensors of "self_attn".
+// The same with a decay for each row of a state, where decays and gates of the output come from
+// rows of a low rank: tensors of "self_attn".
 struct DeltaByRowSpec {
     static constexpr const char* kind = "linear_attention";
     attention::DeltaSizes sizes{};

@@ -7,13 +7,15 @@ namespace ringshard::ops {
 // For each token and value head: the decay of the state, one number or one of each of its rows, and
 // the step of the delta rule. fp32.
 struct DeltaGates {
-    at::Tensor log_decay;  // [t, h, c]: -e^log_rate softplus(a + bias)
+    at::Tensor log_decay;  // [t, h, c]: -e^log_rate softplus(a + bias), or bounded below
     at::Tensor beta;       // [t, h]: sigmoid(b)
 };
 struct DecayWeights {
     at::Tensor log_rate;    // [h], A_log
     at::Tensor bias;        // [h c], dt_bias
     double least_step = 0;  // of the additive rule
+    // Below 0: log_decay = least_log_decay sigmoid(e^log_rate (a + bias)).
+    double least_log_decay = 0;
 };
 // a [t, h, c], b [t, h]: fp32 or bf16.
 DeltaGates delta_gates(const at::Tensor& a, const at::Tensor& b, const DecayWeights& weights);

@@ -33,7 +33,7 @@ static std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_bloc
 
 // Gated attention and gated delta nets, with factors of norms that are learned as the difference
 // from 1. The norm behind a delta net's state alone has plain factors.
-static ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
+static ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, DeltaLayers layers,
                              const char* intermediate_name = "intermediate_size") {
     ModelSpec spec =
         read_plain_model(config, {.head_dim = 256,
@@ -51,7 +51,7 @@ static ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_gr
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         spec.blocks[block].attention().head_norm = HeadNormKind::each_head;
         spec.blocks[block].attention().gates = HeadGates::in_queries;
-        if (has_state[block]) spec.blocks[block].mixer().part = DeltaNetSpec{sizes, is_grouped};
+        if (has_state[block]) spec.blocks[block].mixer().part = DeltaNetSpec{sizes, layers};
     }
     return spec;
 }
@@ -68,17 +68,19 @@ static void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
 }
 
 static ModelSpec read_qwen3_next(ConfigReader& config) {
-    ModelSpec spec = read_hybrid(config, 2, true);
+    ModelSpec spec = read_hybrid(config, 2, DeltaLayers::grouped);
     read_sparse_blocks(config, spec);
     return spec;
 }
 
 // The positions of text are the same in all three sections of mrope, so it is plain rope.
-static ModelSpec read_qwen3_5(ConfigReader& config) { return read_hybrid(config, 4, false); }
+static ModelSpec read_qwen3_5(ConfigReader& config) {
+    return read_hybrid(config, 4, DeltaLayers::apart);
+}
 
 // With experts in all blocks.
 static ModelSpec read_qwen3_5_moe(ConfigReader& config) {
-    ModelSpec spec = read_hybrid(config, 2, false, "moe_intermediate_size");
+    ModelSpec spec = read_hybrid(config, 2, DeltaLayers::apart, "moe_intermediate_size");
     const ExpertsSpec experts =
         read_gated_experts(config, spec, {.count = 256, .per_token = 8, .shared = 512});
     for (BlockSpec& block : spec.blocks) block.feed_forward().part = experts;

@@ -3,10 +3,9 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/softplus.h>
 #include <ATen/ops/stack.h>
 
+#include "head_gates.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -14,10 +13,6 @@ namespace ringshard::model {
 using config::ActivationPolicy;
 
 namespace {
-
-bool is_softplus(HeadGates gates) {
-    return gates == HeadGates::softplus || gates == HeadGates::softplus_of_heads;
-}
 
 ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
     const auto& [query_heads, key_heads, head_dim] = attention.heads;
@@ -37,7 +32,7 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
     if (attention.is_fused) spec.layers = {{attention.qkv, attention.qkv_width()}};
     if (gates == HeadGates::sigmoid)
         spec.layers.push_back({attention.module + ".gate_proj", elements});
-    if (is_softplus(gates))
+    if (gates == HeadGates::softplus || gates == HeadGates::softplus_of_heads)
         spec.layers.push_back(
             {attention.module + ".g_proj", gates == HeadGates::softplus ? elements : query_heads});
     return spec;
@@ -59,16 +54,6 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
         add(attention.key_norm, key_heads * head_dim, {query_heads / key_heads, 1});
     }
     return norms;
-}
-
-at::Tensor opened(HeadGates gates, const at::Tensor& x) {
-    return is_softplus(gates) ? at::softplus(x) : at::sigmoid(x);
-}
-
-// x [t, h d] times the factors of heads [t, h] or of their elements [t, h d].
-at::Tensor scale_heads(const at::Tensor& x, const at::Tensor& factors) {
-    if (factors.size(1) == x.size(1)) return x * factors;
-    return (x.unflatten(1, {factors.size(1), -1}) * factors.unsqueeze(2)).flatten(1);
 }
 
 // A vector that decays as matrices do, as transformers has it.
@@ -226,13 +211,9 @@ at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) con
     dy.reset();
     at::Tensor d_gates;
     if (has_gates()) {
-        const at::Tensor open = opened(kind_of_gates_, saved[gates_]);
-        at::Tensor d_open = d_seen * saved[seen_];
-        if (kind_of_gates_ == HeadGates::softplus_of_heads)
-            d_open = d_open.unflatten(1, {open.size(1), -1}).sum(2);
-        d_gates = is_softplus(kind_of_gates_) ? d_open * at::sigmoid(saved[gates_])
-                                              : d_open * open * (1 - open);
-        d_seen = scale_heads(d_seen, open);
+        GateGradient both = gates_backward(kind_of_gates_, d_seen, saved[seen_], saved[gates_]);
+        d_seen = std::move(both.seen);
+        d_gates = std::move(both.gates);
     }
     const attention::GradientFinish finish = finish_of(context, gradients);
     at::Tensor d_qkv = engine(context).backward(d_seen, saved[projected_],

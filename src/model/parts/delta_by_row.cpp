@@ -28,14 +28,10 @@ ProjectionSpec in_product(const BlockSpec& block, const DeltaByRowSpec& spec) {
                    block.width);
 }
 
-GatedDelta::Names names_in_attention(const attention::DeltaSizes& sizes) {
-    return {.conv = {{in_attention("q_conv1d.weight"), {sizes.keys(), 1, taps_of_delta}},
-                     {in_attention("k_conv1d.weight"), {sizes.keys(), 1, taps_of_delta}},
-                     {in_attention("v_conv1d.weight"), {sizes.values(), 1, taps_of_delta}}},
-            .bias = {in_attention("dt_bias"), {sizes.decays()}},
-            .log_rate = {in_attention("A_log"), {1, 1, sizes.value_heads, 1}},
-            .initial_bias = shard::InitialValues::softplus_of_steps,
-            .norm = in_attention("o_norm.weight")};
+GatedDelta::Form state_form(const attention::DeltaSizes& sizes) {
+    GatedDelta::Form form = GatedDelta::of_heads("self_attn", sizes);
+    form.log_rate.shape = {1, 1, sizes.value_heads, 1};
+    return form;
 }
 
 }  // namespace
@@ -47,7 +43,7 @@ DeltaByRow::DeltaByRow(shard::UnitLayout& unit, SavedLayout& saved, const BlockS
       in_(unit, in_product(block, spec)),
       decays_(unit, product(block, {layer("f_b_proj", sizes_.decays())}, rank_)),
       gates_(unit, product(block, {layer("g_b_proj", sizes_.values())}, rank_)),
-      state_(unit, names_in_attention(sizes_), sizes_, block.norm.epsilon, ops::Opening::sigmoid),
+      state_(unit, state_form(sizes_), sizes_, block.norm.epsilon),
       out_(unit, product(block, {layer("o_proj", block.width)}, sizes_.values())),
       low_(saved.add(ActivationPolicy::all_but_gate_up)) {}
 

@@ -8,20 +8,39 @@ using attention::DeltaSizes;
 
 namespace {
 
-ProjectionSpec in_projection(const BlockSpec& block, const DeltaNetSpec& net) {
-    const auto& [sizes, is_grouped] = net;
+std::vector<ProjectionSpec::Layer> in_layers(const DeltaNetSpec& net) {
+    const DeltaSizes& sizes = net.sizes;
     const int64_t heads = sizes.value_heads;
-    ProjectionSpec spec{.layers = {{"linear_attn.in_proj_qkv", sizes.convolved()},
-                                   {"linear_attn.in_proj_b", heads},
-                                   {"linear_attn.in_proj_a", heads},
-                                   {"linear_attn.in_proj_z", sizes.values()}},
-                        .in = block.width,
-                        .adapters = block.adapters,
-                        .variants = block.variants};
-    if (is_grouped)
-        spec.layers = {{"linear_attn.in_proj_qkvz", sizes.convolved() + sizes.values()},
-                       {"linear_attn.in_proj_ba", 2 * heads}};
-    return spec;
+    const auto layer = [&](const char* name, int64_t out) {
+        return ProjectionSpec::Layer{net.module + name, out};
+    };
+    switch (net.layers) {
+        case DeltaLayers::apart:
+            return {layer(".in_proj_qkv", sizes.convolved()), layer(".in_proj_b", heads),
+                    layer(".in_proj_a", heads), layer(".in_proj_z", sizes.values())};
+        case DeltaLayers::grouped:
+            return {layer(".in_proj_qkvz", sizes.convolved() + sizes.values()),
+                    layer(".in_proj_ba", 2 * heads)};
+        case DeltaLayers::of_heads: break;
+    }
+    return {layer(".q_proj", sizes.keys()),   layer(".k_proj", sizes.keys()),
+            layer(".v_proj", sizes.values()), layer(".b_proj", sizes.betas()),
+            layer(".f_proj", sizes.decays()), layer(".g_proj", sizes.values())};
+}
+
+GatedDelta::Form state_of(const DeltaNetSpec& net) {
+    const DeltaSizes& sizes = net.sizes;
+    if (net.layers == DeltaLayers::of_heads) {
+        GatedDelta::Form form = GatedDelta::of_heads(net.module, sizes);
+        form.least_log_decay = net.least_log_decay;
+        return form;
+    }
+    return {.conv = {{net.module + ".conv1d.weight", {sizes.convolved(), 1, taps_of_delta}}},
+            .bias = {net.module + ".dt_bias", {sizes.decays()}},
+            .log_rate = {net.module + ".A_log", {sizes.value_heads}},
+            .initial_bias = shard::InitialValues::ones,
+            .norm = net.module + ".norm.weight",
+            .opening = ops::Opening::silu};
 }
 
 // The columns of a row: queries, keys, values, b (beta before its sigmoid), a (for decay), gates.
@@ -61,23 +80,18 @@ at::Tensor group(const at::Tensor& rows, const DeltaSizes& sizes) {
                    1);
 }
 
-GatedDelta::Names names_in_files(const DeltaSizes& sizes) {
-    return {.conv = {{"linear_attn.conv1d.weight", {sizes.convolved(), 1, taps_of_delta}}},
-            .bias = {"linear_attn.dt_bias", {sizes.value_heads}},
-            .log_rate = {"linear_attn.A_log", {sizes.value_heads}},
-            .initial_bias = shard::InitialValues::ones,
-            .norm = "linear_attn.norm.weight"};
-}
-
 }  // namespace
 
 DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block,
                    const DeltaNetSpec& spec)
     : StateMixer(saved, spec.sizes),
-      is_grouped_(spec.is_grouped),
-      in_(unit, in_projection(block, spec)),
-      state_(unit, names_in_files(sizes_), sizes_, block.norm.epsilon, ops::Opening::silu),
-      out_(unit, {.layers = {{"linear_attn.out_proj", block.width}},
+      is_grouped_(spec.layers == DeltaLayers::grouped),
+      in_(unit, {.layers = in_layers(spec),
+                 .in = block.width,
+                 .adapters = block.adapters,
+                 .variants = block.variants}),
+      state_(unit, state_of(spec), sizes_, block.norm.epsilon),
+      out_(unit, {.layers = {{spec.out, block.width}},
                   .in = sizes_.values(),
                   .adapters = block.adapters,
                   .variants = block.variants}) {}

@@ -13,20 +13,38 @@ at::Tensor flat(const at::Tensor& x) { return x.defined() ? x.flatten() : x; }
 
 }  // namespace
 
-GatedDelta::GatedDelta(shard::UnitLayout& unit, const Names& names,
-                       const attention::DeltaSizes& sizes, double epsilon, ops::Opening opening)
+GatedDelta::Form GatedDelta::of_heads(const std::string& module,
+                                      const attention::DeltaSizes& sizes) {
+    const auto conv = [&](const char* name, int64_t channels) {
+        return shard::TensorSpec{module + name, {channels, 1, taps_of_delta}};
+    };
+    return {.conv = {conv(".q_conv1d.weight", sizes.keys()), conv(".k_conv1d.weight", sizes.keys()),
+                     conv(".v_conv1d.weight", sizes.values())},
+            .bias = {module + ".dt_bias", {sizes.decays()}},
+            .log_rate = {module + ".A_log", {sizes.value_heads}},
+            .initial_bias = InitialValues::softplus_of_steps,
+            .norm = module + ".o_norm.weight",
+            .opening = ops::Opening::sigmoid};
+}
+
+GatedDelta::GatedDelta(shard::UnitLayout& unit, const Form& form,
+                       const attention::DeltaSizes& sizes, double epsilon)
     : value_dim_(sizes.value_dim),
       epsilon_(epsilon),
-      opening_(opening),
-      conv_(unit.add({.tensors = names.conv})),
-      bias_(unit.add({.tensors = {names.bias}, .initial = names.initial_bias})),
-      log_rate_(unit.add({.tensors = {names.log_rate},
+      opening_(form.opening),
+      least_log_decay_(form.least_log_decay),
+      conv_(unit.add({.tensors = form.conv})),
+      bias_(unit.add({.tensors = {form.bias}, .initial = form.initial_bias})),
+      log_rate_(unit.add({.tensors = {form.log_rate},
                           .initial = InitialValues::log_uniform,
                           .update = shard::UpdateKind::decaying})),
-      norm_(unit.add({{{names.norm, {sizes.value_dim}}}, InitialValues::ones})) {}
+      norm_(unit.add({{{form.norm, {sizes.value_dim}}}, InitialValues::ones})) {}
 
 attention::DeltaWeights GatedDelta::weights(const shard::UnitTensors& tensors) const {
-    return {tensors[conv_], {flat(tensors[log_rate_]), tensors[bias_]}};
+    return {tensors[conv_],
+            {.log_rate = flat(tensors[log_rate_]),
+             .bias = tensors[bias_],
+             .least_log_decay = least_log_decay_}};
 }
 
 at::Tensor GatedDelta::gated(const shard::UnitTensors& tensors, const at::Tensor& read,

@@ -14,15 +14,21 @@ namespace ringshard::model {
 // of the norm behind it, whose result gates multiply.
 class GatedDelta {
 public:
-    struct Names {
+    struct Form {
         std::vector<shard::TensorSpec> conv;
         shard::TensorSpec bias;      // dt_bias
         shard::TensorSpec log_rate;  // A_log
         shard::InitialValues initial_bias;
         std::string norm;
+        ops::Opening opening;
+        double least_log_decay = 0;  // as in ops::DecayWeights
     };
-    GatedDelta(shard::UnitLayout& unit, const Names& names, const attention::DeltaSizes& sizes,
-               double epsilon, ops::Opening opening);
+    // Returns the form of states whose queries, keys and values have convolutions of their own, and
+    // whose gates open by sigmoids.
+    static Form of_heads(const std::string& module, const attention::DeltaSizes& sizes);
+
+    GatedDelta(shard::UnitLayout& unit, const Form& form, const attention::DeltaSizes& sizes,
+               double epsilon);
 
     attention::DeltaWeights weights(const shard::UnitTensors& tensors) const;
 
@@ -45,6 +51,7 @@ private:
     int64_t value_dim_;
     double epsilon_;
     ops::Opening opening_;
+    double least_log_decay_;
     shard::ParameterId conv_;
     shard::ParameterId bias_;
     shard::ParameterId log_rate_;

@@ -5,6 +5,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "head_gates.hpp"
+
 namespace ringshard::model {
 
 using config::ActivationPolicy;
@@ -22,20 +24,25 @@ ProjectionSpec latent_projection(const BlockSpec& block, const std::string& name
 
 int64_t width_of_queries(const LatentSpec& spec) { return spec.heads.query_heads * spec.key_dim; }
 
+// Queries, or their latents, and the gates of heads beside them.
 ProjectionSpec query_projection(const BlockSpec& block, const LatentSpec& spec) {
     const int64_t rank = spec.query_rank;
-    if (rank > 0)
-        return latent_projection(block, "self_attn.q_a_proj", block.width, rank, spec.has_bias);
-    return latent_projection(block, "self_attn.q_proj", block.width, width_of_queries(spec));
+    ProjectionSpec queries = rank > 0 ? latent_projection(block, spec.module + ".q_a_proj",
+                                                          block.width, rank, spec.has_bias)
+                                      : latent_projection(block, spec.module + ".q_proj",
+                                                          block.width, width_of_queries(spec));
+    if (spec.gates != HeadGates::none)
+        queries.layers.push_back({spec.module + ".g_proj", spec.heads.query_heads});
+    return queries;
 }
 
 }  // namespace
 
 LatentAttention::QueryLatent::QueryLatent(shard::UnitLayout& unit, SavedLayout& saved,
                                           const BlockSpec& block, const LatentSpec& spec)
-    : norm(unit, {"self_attn.q_a_layernorm", spec.query_rank, spec.norm}),
-      out(unit,
-          latent_projection(block, "self_attn.q_b_proj", spec.query_rank, width_of_queries(spec))),
+    : norm(unit, {spec.module + ".q_a_layernorm", spec.query_rank, spec.norm}),
+      out(unit, latent_projection(block, spec.module + ".q_b_proj", spec.query_rank,
+                                  width_of_queries(spec))),
       rows(saved.add(ActivationPolicy::all_but_gate_up)),
       inverse_rms(saved.add(ActivationPolicy::all_but_gate_up)) {}
 
@@ -45,19 +52,20 @@ LatentAttention::LatentAttention(shard::UnitLayout& unit, SavedLayout& saved,
       spec_(spec),
       sizes_{spec.heads.query_heads, spec_.key_dim, spec_.value_dim},
       query_in_(unit, query_projection(block, spec)),
-      latent_in_(unit, latent_projection(block, "self_attn.kv_a_proj_with_mqa", block.width,
+      latent_in_(unit, latent_projection(block, spec_.module + ".kv_a_proj_with_mqa", block.width,
                                          spec_.rank + spec_.rotated, spec.has_bias)),
-      latent_norm_(unit, {"self_attn.kv_a_layernorm", spec_.rank, spec_.norm}),
+      latent_norm_(unit, {spec_.module + ".kv_a_layernorm", spec_.rank, spec_.norm}),
       expand_(unit, latent_projection(
-                        block, "self_attn.kv_b_proj", spec_.rank,
+                        block, spec_.module + ".kv_b_proj", spec_.rank,
                         sizes_.heads * (sizes_.key_dim - spec_.rotated + sizes_.value_dim))),
-      out_(unit, latent_projection(block, "self_attn.o_proj", sizes_.heads * sizes_.value_dim,
-                                   block.width, spec.has_out_bias)),
+      out_(unit, latent_projection(block, spec_.out, sizes_.heads * sizes_.value_dim, block.width,
+                                   spec.has_out_bias)),
       latent_rows_(saved.add(ActivationPolicy::all_but_gate_up)),
       latent_inverse_rms_(saved.add(ActivationPolicy::all_but_gate_up)),
       latents_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
-      lse_(saved.add(ActivationPolicy::attention)) {
+      lse_(saved.add(ActivationPolicy::attention)),
+      gates_(saved.add(ActivationPolicy::all_but_gate_up)) {
     if (spec_.query_rank > 0) query_latent_.emplace(unit, saved, block, spec);
 }
 
@@ -78,9 +86,16 @@ void LatentAttention::rotate(const BlockContext& context, const at::Tensor& rows
     last.copy_(turned.view(last.sizes()));
 }
 
+at::Tensor LatentAttention::split_gates(const at::Tensor& rows, Saved& saved) const {
+    if (!has_gates()) return rows;
+    const int64_t width = rows.size(1) - sizes_.heads;
+    saved[gates_] = rows.slice(1, width).contiguous();
+    return rows.slice(1, 0, width).contiguous();
+}
+
 void LatentAttention::project(const Pass& pass, const at::Tensor& x) const {
     const auto& [context, weights, saved] = pass;
-    at::Tensor queries = query_in_.forward(context.projections, weights, x);
+    at::Tensor queries = split_gates(query_in_.forward(context.projections, weights, x), saved);
     if (query_latent_) {
         const ops::RmsNormed normed = query_latent_->norm.forward(weights, queries);
         saved[query_latent_->rows] = queries;
@@ -97,6 +112,11 @@ void LatentAttention::project(const Pass& pass, const at::Tensor& x) const {
     const at::Tensor latents = at::cat({latent.y, rows.narrow(1, spec_.rank, spec_.rotated)}, 1);
     rotate(context, latents, 1, ops::Turn::forward);
     saved[latents_] = latents;
+}
+
+at::Tensor LatentAttention::mixed(const Pass& pass) const {
+    const at::Tensor& seen = pass.saved[seen_];
+    return has_gates() ? scale_heads(seen, opened(spec_.gates, pass.saved[gates_])) : seen;
 }
 
 at::Tensor LatentAttention::expand(const Pass& pass, const at::Tensor& latents) const {
@@ -186,15 +206,19 @@ at::Tensor LatentAttention::latents_backward(const BackwardPass& pass,
 void LatentAttention::backward(const BackwardPass& pass, at::Tensor dy,
                                const LayerInput& input) const {
     const auto& [context, weights, saved] = static_cast<const Pass&>(pass);
-    const at::Tensor d_seen =
-        out_.backward(context.projections, weights, pass.gradients, dy, saved[seen_]);
+    GateGradient d{
+        .seen = out_.backward(context.projections, weights, pass.gradients, dy, mixed(pass)),
+        .gates = {}};
     dy.reset();
+    if (has_gates()) d = gates_backward(spec_.gates, d.seen, saved[seen_], saved[gates_]);
     const auto [d_queries, d_latents] = engine(context).backward(
-        d_seen, saved[projected_], saved[latents_], {saved[seen_], saved[lse_]}, expansion(pass),
+        d.seen, saved[projected_], saved[latents_], {saved[seen_], saved[lse_]}, expansion(pass),
         context.plan_of(spec_.mask));
     const at::Tensor x = input.again(pass);
-    const at::Tensor dx = query_in_.backward(context.projections, weights, pass.gradients,
-                                             queries_backward(pass, d_queries), x);
+    at::Tensor d_rows = queries_backward(pass, d_queries);
+    if (has_gates()) d_rows = at::cat({d_rows, d.gates}, 1);
+    const at::Tensor dx =
+        query_in_.backward(context.projections, weights, pass.gradients, d_rows, x);
     dx.add_(latent_in_.backward(context.projections, weights, pass.gradients,
                                 latents_backward(pass, d_latents), x));
     input.add_gradient(pass, dx);

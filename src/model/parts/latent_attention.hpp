@@ -24,7 +24,7 @@ public:
     // Makes queries [t, h key_dim] and latents of x [t, w]: normed, turned to their positions.
     void project(const Pass& pass, const at::Tensor& x) const override;
     void mix(const Pass& pass) const override;
-    at::Tensor mixed(const Pass& pass) const override { return pass.saved[seen_]; }
+    at::Tensor mixed(const Pass& pass) const override;
     void backward(const BackwardPass& pass, at::Tensor dy, const LayerInput& input) const override;
 
     void add_costs(StageCosts& costs, bool makes_output_again) const override;
@@ -45,6 +45,9 @@ private:
         SavedSlot inverse_rms;
     };
 
+    bool has_gates() const { return spec_.gates != HeadGates::none; }
+    // Saves the gates of heads, which are the last of these rows, and returns the others.
+    at::Tensor split_gates(const at::Tensor& rows, Saved& saved) const;
     attention::SequenceLatents engine(const BlockContext& context) const;
     attention::LatentExpansion expansion(const Pass& pass) const;
     attention::LatentExpansion expansion(const BackwardPass& pass) const;
@@ -71,6 +74,7 @@ private:
     SavedSlot latents_;  // [t, rank + rotated]
     SavedSlot seen_;     // [t, h value_dim], the attention's result
     SavedSlot lse_;
+    SavedSlot gates_;  // [t, h]
 };
 
 }  // namespace ringshard::model

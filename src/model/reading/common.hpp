@@ -114,7 +114,7 @@ ExpertsSpec read_bare_experts(ConfigReader& config, ModelSpec& spec, const MlpSp
 int64_t read_first_dense(ConfigReader& config, int64_t usual,
                          const char* name = "first_k_dense_replace");
 // The same by mlp_layer_types, where it is there: all blocks from that number on have experts.
-int64_t read_first_sparse(ConfigReader& config, size_t num_blocks);
+int64_t read_first_sparse(ConfigReader& config, size_t num_blocks, int64_t usual = 1);
 void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense);
 
 // Gives every projection of the blocks a bias where use_bias says so.

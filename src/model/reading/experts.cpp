@@ -161,8 +161,8 @@ int64_t read_first_dense(ConfigReader& config, int64_t usual, const char* name) 
     return config.whole_number_or(name, most_blocks, usual);
 }
 
-int64_t read_first_sparse(ConfigReader& config, size_t num_blocks) {
-    if (!config.has("mlp_layer_types")) return read_first_dense(config, 1);
+int64_t read_first_sparse(ConfigReader& config, size_t num_blocks, int64_t usual) {
+    if (!config.has("mlp_layer_types")) return read_first_dense(config, usual);
     const nlohmann::json types = config.part("mlp_layer_types");
     std::vector<std::string> names;
     for (const nlohmann::json& type : types)

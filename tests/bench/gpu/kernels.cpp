@@ -295,7 +295,7 @@ void Bench::states() const {
         return ops::DeltaHeads{random({tokens, key_heads, dim}, type),
                                random({tokens, key_heads, dim}, type),
                                random({tokens, value_heads, dim}, type),
-                               -0.1 * random({tokens, value_heads}, at::kFloat).abs(),
+                               -0.1 * random({tokens, value_heads, 1}, at::kFloat).abs(),
                                random({tokens, value_heads}, at::kFloat).sigmoid()};
     };
     const ops::DeltaHeads heads = heads_of(at::kBFloat16);

@@ -21,7 +21,8 @@ torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
 LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "gpt2", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3",
                                           "minimax_m2", "nemotron_h", "qwen3_vl_moe")}  # small files
-LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300], "kimi_linear": [150, 22]}  # around the chunks of 64 tokens
+LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300], "kimi_linear": [150, 22],
+               "bailing_hybrid": [37, 70]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
 
@@ -43,15 +44,18 @@ def distribution(name, shape, model):
     if ("norm" in name or ".ln_" in name) and name.endswith("weight"):
         module = name[:-7].replace(".post_mlp", ".mlp.post_mlp") if model.config.model_type == "axk1" else name[:-7]
         module = module.replace("backbone.", "model.")
+        module = module.replace("attention.", "self_attn.") if model.config.model_type == "bailing_hybrid" else module
         adds_one = type(model.get_submodule(module)).__name__ in (
             "GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm",
             "Qwen3_5MoeRMSNorm")
         return (0.0 if adds_one else 1.0), 0.2
     if name.endswith("A_log"):
         return -0.5, 1.5
+    if name.endswith("dt_bias") and model.config.model_type in ("kimi_linear", "bailing_hybrid"):
+        return -2.0, 0.5  # states that last
     if name.endswith("bias"):
         return 0.0, 0.2
-    if "embed_" in name and "embed_out" not in name:
+    if ("embed_" in name or "word_embeddings" in name) and "embed_out" not in name:
         spread = 0.23 if model.config.tie_word_embeddings else 0.9
         scales = model.config.model_type.startswith(("gemma", "vaultgemma"))
         return 0.0, spread / (math.sqrt(shape[1]) if scales and not model.config.tie_word_embeddings else 1)
@@ -86,6 +90,8 @@ STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "
 # So do those of other models.
 RENAMED = {"hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias", "shared_experts": "shared_mlp"},
            "kimi_linear": {"forget_gate.": ""},
+           "bailing_hybrid": {"forget_gate.": "", "self_attn.o_proj.": "self_attn.dense.", ".self_attn.": ".attention.",
+                              "embed_tokens": "word_embeddings", "e_score_correction_bias": "expert_bias"},
            "laguna": {"mlp.gate.e_score_correction_bias": "mlp.experts.e_score_correction_bias", "mlp.shared_experts.": "mlp.shared_expert."}}
 
 
@@ -105,7 +111,7 @@ def stored(model, of):
         name = name.replace("mlp.post_mlp_layernorm", "post_mlp_layernorm")  # A.X-K1's files
         if model.config.model_type == "exaone_moe":
             name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
-        if model.config.model_type == "kimi_linear" and ".conv1d." in name:
+        if model.config.model_type in ("kimi_linear", "bailing_hybrid") and ".conv1d." in name:
             for part, rows in zip("qkv", tensor.chunk(3)):
                 yield name.replace("conv1d", f"{part}_conv1d"), rows
         elif model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
