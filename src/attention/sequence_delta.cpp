@@ -80,7 +80,7 @@ struct Share {
     }
     ops::DecayWeights decay_of(const ops::DecayWeights& weights) const {
         return {of_value_heads(weights.log_rate), of_value_heads(weights.bias), weights.least_step,
-                weights.least_log_decay};
+                weights.least_log_decay, weights.beta_scale};
     }
     DeltaWeights of(const DeltaWeights& weights) const {
         return {conv_of(weights.conv), decay_of(weights.decay), conv_of(weights.conv_bias),

@@ -173,9 +173,11 @@ void add(Fields& fields, const ExpertsSpec& experts) {
 }
 
 void add(Fields& fields, const DeltaNetSpec& net) {
-    const auto& [sizes, layers, module, out, least_log_decay] = net;
+    const auto& [sizes, layers, module, out, norm_epsilon, opening, least_log_decay, beta_scale] =
+        net;
     fields["linear_attention"] = text(sizes) + (layers == DeltaLayers::grouped ? ", grouped" : "");
     if (least_log_decay < 0) fields["least_log_decay"] = text(least_log_decay);
+    if (beta_scale != 1) fields["beta_scale"] = text(beta_scale);
 }
 
 void add(Fields& fields, const DeltaByRowSpec& net) {
@@ -280,9 +282,9 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
                  rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
                  router_aux_loss_coef, has_router_aux_loss, initializer_range,
                  initial_part_of_outputs, max_positions, config_json, is_wrapped, text_config,
-                 stored_form, constants, ignores_further_blocks, frozen, update_rules, frozen_form,
-                 reads_head_from_embedding, head_adapter, embedding_adapter, trained_rows,
-                 own_modules] = spec;
+                 stored_form, constants, ignores_further_blocks, other_names, frozen, update_rules,
+                 frozen_form, reads_head_from_embedding, head_adapter, embedding_adapter,
+                 trained_rows, own_modules] = spec;
     Fields fields;
     fields["architecture"] = architecture;
     fields["vocab_size"] = text(vocabulary);

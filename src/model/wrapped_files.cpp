@@ -172,6 +172,26 @@ std::optional<Failure> decode_weights(StoredModel& stored, const ModelSpec& spec
     return decode(stored, spec.stored_form, weights);
 }
 
+// Some files have other names of tensors that they hold.
+void take_other_names(StoredModel& stored, const ModelSpec& spec) {
+    if (spec.other_names.empty()) return;
+    std::map<std::string, std::string> name_of;
+    constexpr int64_t whole = 1;
+    for (const shard::FlatUnit& unit : make_units(spec, whole))
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            for (const auto& [ours, other] : spec.other_names) {
+                std::string there = tensor.spec.name;
+                const size_t at = there.find(ours);
+                if (at == std::string::npos || stored.find(there) != nullptr) continue;
+                there.replace(at, ours.size(), other);
+                if (stored.find(there) != nullptr) name_of[there] = tensor.spec.name;
+            }
+    stored.rename([&](const std::string& name) -> std::optional<std::string> {
+        const auto found = name_of.find(name);
+        return found == name_of.end() ? name : found->second;
+    });
+}
+
 // transformers reads the files of a model without a head too, whose names lack the prefix.
 void add_missing_prefix(StoredModel& stored, const ModelSpec& spec) {
     const std::string prefix = body_prefix(spec);
@@ -188,6 +208,7 @@ std::optional<Failure> find_weights(StoredModel& stored, const ModelSpec& spec) 
     auto failure = find_text_model(stored, spec);
     if (failure) return failure;
     if (!spec.is_wrapped) add_missing_prefix(stored, spec);
+    take_other_names(stored, spec);
     arrange_experts(stored, spec);
     return decode_weights(stored, spec);
 }

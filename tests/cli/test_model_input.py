@@ -256,7 +256,7 @@ class ModelInput(TrainerTest):
                 self.expect_one_message(self.train(), 78, "config.json: ", words)
 
     def test_configs_that_name_no_model_or_two(self):
-        known = "afmoe, apertus, arcee, axk1, bamba, cohere, cohere2"
+        known = "afmoe, apertus, arcee, axk1, bailing_hybrid, bamba, cohere, cohere2"
         for changes, words in (
             ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains AfmoeForCausalLM, ApertusForCausalLM"),
             ({"architectures": [], "model_type": "bert"}, "model_type = bert: this program trains " + known),

@@ -66,6 +66,11 @@ def tiny_config(model_type, **other):
     if model_type == "bailing_hybrid":
         given.update(num_local_experts=8, num_experts_per_tok=2, n_group=2, topk_group=2, moe_intermediate_size=16, num_key_value_heads=4,
                      kv_lora_rank=12, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12, head_dim=8, layer_group_size=2)
+    if model_type == "olmo_hybrid":  # transformers writes the convolutions of queries, keys and values as thirds of all
+        given.update(linear_key_head_dim=8, linear_value_head_dim=8)
+    if model_type == "youtu":
+        given.update(num_key_value_heads=4, kv_lora_rank=12, q_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12)
+        given.pop("head_dim", None)
     if model_type == "lfm2_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type in ("lfm2", "lfm2_moe"):

@@ -15,6 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity", "generator"))
+from families import olmo_hybrid_name  # noqa: E402
 from family_configs import CONFIGS  # noqa: E402
 from family_models import add_tokenizer, shapes_in_memory, write_model  # noqa: E402
 
@@ -50,7 +51,9 @@ def corrections(model):
 
 
 def types_in(folder):
-    return {name: tensor.dtype for name, tensor in load_file(os.path.join(folder, "model.safetensors")).items()}
+    """By name; transformers writes an MLP beside experts under their module."""
+    return {name.replace(".block_sparse_moe.", ".mlp."): tensor.dtype
+            for name, tensor in load_file(os.path.join(folder, "model.safetensors")).items()}
 
 
 def single_experts(state):
@@ -75,6 +78,8 @@ class Families(TrainerTest):
         return model
 
     def stored_name(self, name, model):
+        if model.config.model_type == "olmo_hybrid":
+            return olmo_hybrid_name(name, model.config)
         for of_model, of_file in STORED_NAMES.get(model.config.model_type, {}).items():
             name = name.replace(of_model, of_file)
         return name

@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {
         const auto random = [type = type](at::IntArrayRef sizes) { return at::randn(sizes, type); };
         const at::Tensor a = random({50, 3, decays});
         const at::Tensor b = random({50, 3});
-        const ops::DecayWeights weights{random({3}), random({3 * decays}), 0, least};
+        const ops::DecayWeights weights{random({3}), random({3 * decays}), 0, least, 2 + least};
         const at::Tensor wide_a = test::leaf(a);
         const at::Tensor wide_b = test::leaf(b);
         const at::Tensor rate = test::leaf(weights.log_rate);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {
         const at::Tensor rates = rate.exp().unsqueeze(1);
         const at::Tensor decay =
             least < 0 ? least * at::sigmoid(rates * sum) : -rates * at::softplus(sum);
-        const at::Tensor beta = wide_b.sigmoid();
+        const at::Tensor beta = (2 + least) * wide_b.sigmoid();
         const ops::DeltaGates d{at::randn(a.sizes()), at::randn({50, 3})};
         ((decay * d.log_decay).sum() + (beta * d.beta).sum()).backward();
         const ops::DeltaGates gates = ops::delta_gates(a, b, weights);

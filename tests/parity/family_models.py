@@ -59,7 +59,8 @@ def shapes_in_memory(golden):
         elif name.endswith(".mlp.e_score_correction_bias"):  # EXAONE
             shapes[name.replace("mlp.e_score", "mlp.gate.e_score")] = shape
         elif ".q_conv1d." in name:  # of Kimi's delta attention
-            shapes[name.replace("q_conv1d", "conv1d")] = [3 * shape[0], *shape[1:]]
+            rows = sum(golden["tensors"][name.replace("q_conv1d", f"{part}_conv1d")]["shape"][0] for part in "qkv")
+            shapes[name.replace("q_conv1d", "conv1d")] = [rows, *shape[1:]]
         elif ".k_conv1d." in name or ".v_conv1d." in name:
             continue
         elif not expert.isdigit():

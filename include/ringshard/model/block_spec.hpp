@@ -106,8 +106,9 @@ struct LatentSpec {
 
 // The products of a delta net with its input. Those apart are in_proj_qkv, _z, _b and _a. Grouped,
 // queries, keys, values and gates of the output are one tensor, and so are b and a, each with the
-// rows of a key head side by side. Those of heads are q_proj, k_proj, v_proj, b_proj, f_proj (a)
-// and g_proj (gates).
+// rows of a key head side by side. Those of heads are q_proj, k_proj, v_proj, b_proj, a_proj (with
+// a decay for each row f_proj) and g_proj (gates), and queries, keys and values have a convolution
+// each.
 enum class DeltaLayers : uint8_t { apart, grouped, of_heads };
 
 // The gated delta net, between two projections: a state of each value head in place of keys and
@@ -118,7 +119,11 @@ struct DeltaNetSpec {
     DeltaLayers layers = DeltaLayers::apart;
     std::string module = "linear_attn";  // of its tensors
     std::string out = "linear_attn.out_proj";
-    double least_log_decay = 0;  // below 0: decays are bounded (ops::DecayWeights)
+    double norm_epsilon = 0;  // of the norm behind the state; 0: that of the block
+    ops::Opening opening = ops::Opening::silu;
+    // As in ops::DecayWeights.
+    double least_log_decay = 0;
+    double beta_scale = 1;
 };
 
 // The same with a decay for each row of a state, where decays and gates of the output come from

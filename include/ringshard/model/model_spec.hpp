@@ -104,6 +104,8 @@ struct ModelSpec {
     std::vector<Constant> constants{};
     // Files may hold blocks behind the last one, which are no part of the model.
     bool ignores_further_blocks = false;
+    // Parts of names of tensors, and what some files have in their place.
+    std::vector<std::pair<std::string, std::string>> other_names{};
     std::set<std::string> frozen{};                    // tensors that a run does not train
     std::map<std::string, size_t> update_rules{};      // of tensors: shard::ParameterGroup's
     shard::Codec frozen_form = shard::Codec::compute;  // of the frozen matrices of blocks

@@ -8,7 +8,7 @@ namespace ringshard::ops {
 // the step of the delta rule. fp32.
 struct DeltaGates {
     at::Tensor log_decay;  // [t, h, c]: -e^log_rate softplus(a + bias), or bounded below
-    at::Tensor beta;       // [t, h]: sigmoid(b)
+    at::Tensor beta;       // [t, h]: sigmoid(b), scaled
 };
 struct DecayWeights {
     at::Tensor log_rate;    // [h], A_log
@@ -16,6 +16,7 @@ struct DecayWeights {
     double least_step = 0;  // of the additive rule
     // Below 0: log_decay = least_log_decay sigmoid(e^log_rate (a + bias)).
     double least_log_decay = 0;
+    double beta_scale = 1;  // beta = beta_scale sigmoid(b)
 };
 // a [t, h, c], b [t, h]: fp32 or bf16.
 DeltaGates delta_gates(const at::Tensor& a, const at::Tensor& b, const DecayWeights& weights);

@@ -7,23 +7,16 @@ namespace ringshard::model::architectures {
 static DeltaNetSpec read_delta(ConfigReader& config, int64_t heads) {
     const char* const name = config.has("linear_head_dim") ? "linear_head_dim" : "head_dim";
     const int64_t dim = config.whole_number_or(name, widest, 128);
-    if (dim > widest / heads)
-        config.complain(format_text("{} = {}: heads are wider than any model", name, dim));
     if (config.has("linear_num_heads") && config.part("linear_num_heads") != heads)
         config.complain(format_text("linear_num_heads = {}: must be num_attention_heads = {}",
                                     shown(config.part("linear_num_heads").dump()), heads));
-    const int64_t taps = config.whole_number_or("short_conv_kernel_size", widest, 4);
-    if (taps != attention::rows_before + 1)
-        config.complain(format_text("short_conv_kernel_size = {}: must be {}", taps,
-                                    attention::rows_before + 1));
-    DeltaNetSpec delta{.sizes = {.key_heads = heads,
-                                 .value_heads = heads,
-                                 .key_dim = dim,
-                                 .value_dim = dim,
-                                 .rule = ops::StateRule::delta_by_row},
+    check_taps(config, "short_conv_kernel_size",
+               config.whole_number_or("short_conv_kernel_size", widest, 4));
+    DeltaNetSpec delta{.sizes = square_states(config, name, heads, dim),
                        .layers = DeltaLayers::of_heads,
                        .module = "attention",
-                       .out = "attention.dense"};
+                       .out = "attention.dense",
+                       .opening = ops::Opening::sigmoid};
     if (!config.boolean("kda_safe_gate", true)) return delta;
     const nlohmann::json least =
         config.has("kda_lower_bound") ? config.part("kda_lower_bound") : nlohmann::json(-5.0);
@@ -32,16 +25,6 @@ static DeltaNetSpec read_delta(ConfigReader& config, int64_t heads) {
     else
         config.complain(format_text("kda_lower_bound = {}: must be below 0", shown(least.dump())));
     return delta;
-}
-
-// Returns which blocks have a state: without layer_types all but the last of each group.
-static std::vector<bool> read_layers(ConfigReader& config, size_t num_blocks) {
-    if (config.has("layer_types")) return read_state_layers(config, "layer_types", num_blocks);
-    const auto group =
-        static_cast<size_t>(config.whole_number_or("layer_group_size", most_blocks, 6));
-    std::vector<bool> has_state(num_blocks);
-    for (size_t block = 0; block < num_blocks; ++block) has_state[block] = (block + 1) % group != 0;
-    return has_state;
 }
 
 // Ling 3.0: delta nets with bounded decays by row beside attention to latents with a gate for each
@@ -73,7 +56,8 @@ static ModelSpec read_bailing_hybrid(ConfigReader& config) {
                                                 .chosen_groups = 4});
     experts.correction = "mlp.gate.expert_bias";
     const DeltaNetSpec delta = read_delta(config, spec.heads().query_heads);
-    const std::vector<bool> has_state = read_layers(config, spec.blocks.size());
+    const std::vector<bool> has_state = read_grouped_states(
+        config, spec.blocks.size(), config.whole_number_or("layer_group_size", most_blocks, 6));
     for (size_t block = 0; block < spec.blocks.size(); ++block)
         if (has_state[block]) spec.blocks[block].mixer().part = delta;
     set_experts_behind_dense(spec, experts, read_first_sparse(config, spec.blocks.size(), 2));

@@ -23,16 +23,8 @@ static DeltaByRowSpec read_delta(ConfigReader& config, const json& sizes) {
     const int64_t dim = read_size(config, sizes, "linear_head_dim", "head_dim", 128);
     const int64_t taps =
         read_size(config, sizes, "linear_conv_kernel_dim", "short_conv_kernel_size", 4);
-    if (taps != attention::rows_before + 1)
-        config.complain(format_text("linear_conv_kernel_dim = {}: must be {}", taps,
-                                    attention::rows_before + 1));
-    if (dim > widest / heads) config.complain("linear_head_dim: heads are wider than any model");
-    return {.sizes = {.key_heads = heads,
-                      .value_heads = heads,
-                      .key_dim = dim,
-                      .value_dim = dim,
-                      .rule = ops::StateRule::delta_by_row},
-            .rank = dim};
+    check_taps(config, "linear_conv_kernel_dim", taps);
+    return {.sizes = square_states(config, "linear_head_dim", heads, dim), .rank = dim};
 }
 
 // Returns which blocks have a state.
@@ -95,20 +87,16 @@ static ModelSpec read_kimi_linear(ConfigReader& config) {
     experts.gate = "w1";
     experts.up = "w3";
     experts.down = "w2";
-    const auto rename = [&](MlpSpec& mlp, const std::string& inner) {
-        mlp.gate = inner + "gate_proj";
-        mlp.up = inner + "up_proj";
-        mlp.down = inner + "down_proj";
-    };
-    rename(*experts.shared, module + "shared_experts.");
+    experts.shared->gate = module + "shared_experts.gate_proj";
+    experts.shared->up = module + "shared_experts.up_proj";
+    experts.shared->down = module + "shared_experts.down_proj";
     const json sizes = config.has(release) ? config.part(release) : json::object();
     const DeltaByRowSpec delta = read_delta(config, sizes);
     const std::vector<bool> has_state = read_layers(config, sizes, spec.blocks.size());
-    for (size_t block = 0; block < spec.blocks.size(); ++block) {
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
         if (has_state[block]) spec.blocks[block].mixer().part = delta;
-        // transformers saves the first MLPs under the module of experts, and reads either.
-        if (!config.has(release)) rename(spec.blocks[block].mlp(), module);
-    }
+    // transformers saves the first MLPs under the module of experts, and reads either.
+    spec.other_names = {{"mlp.", module}};
     set_experts_behind_dense(spec, experts, read_first_sparse(config, spec.blocks.size()));
     return spec;
 }

@@ -2,35 +2,6 @@
 
 namespace ringshard::model::architectures {
 
-static attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
-    const attention::DeltaSizes sizes{
-        .key_heads = config.whole_number_or("linear_num_key_heads", widest, 16),
-        .value_heads = config.whole_number_or("linear_num_value_heads", widest, 32),
-        .key_dim = config.whole_number_or("linear_key_head_dim", widest, 128),
-        .value_dim = config.whole_number_or("linear_value_head_dim", widest, 128)};
-    if (sizes.value_heads % sizes.key_heads != 0)
-        config.complain(format_text(
-            "linear_num_value_heads = {}: must be a multiple of linear_num_key_heads = {}",
-            sizes.value_heads, sizes.key_heads));
-    if (sizes.key_dim > widest / sizes.key_heads || sizes.value_dim > widest / sizes.value_heads)
-        config.complain("linear_key_head_dim, linear_value_head_dim: are wider than any model");
-    const int64_t taps = config.whole_number_or("linear_conv_kernel_dim", widest, 4);
-    if (taps != attention::rows_before + 1)
-        config.complain(format_text("linear_conv_kernel_dim = {}: must be {}", taps,
-                                    attention::rows_before + 1));
-    return sizes;
-}
-
-// Without layer_types all but every full_attention_interval-th.
-static std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_blocks) {
-    if (config.has("layer_types")) return read_state_layers(config, "layer_types", num_blocks);
-    std::vector<bool> has_state(num_blocks);
-    const auto every =
-        static_cast<size_t>(config.whole_number_or("full_attention_interval", most_blocks, 4));
-    for (size_t block = 0; block < num_blocks; ++block) has_state[block] = (block + 1) % every != 0;
-    return has_state;
-}
-
 // Gated attention and gated delta nets, with factors of norms that are learned as the difference
 // from 1. The norm behind a delta net's state alone has plain factors.
 static ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, DeltaLayers layers,
@@ -46,8 +17,11 @@ static ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, DeltaLayer
     read_attention_bias(config, spec);
     if (spec.blocks.front().mlp().activation != ops::Activation::silu)
         config.complain("hidden_act: must be \"silu\" in a model with gated delta nets");
-    const attention::DeltaSizes sizes = read_delta_sizes(config);
-    const std::vector<bool> has_state = read_delta_layers(config, spec.blocks.size());
+    const attention::DeltaSizes sizes = read_delta_sizes(
+        config, {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
+    const std::vector<bool> has_state =
+        read_grouped_states(config, spec.blocks.size(),
+                            config.whole_number_or("full_attention_interval", most_blocks, 4));
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         spec.blocks[block].attention().head_norm = HeadNormKind::each_head;
         spec.blocks[block].attention().gates = HeadGates::in_queries;

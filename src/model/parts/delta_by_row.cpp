@@ -28,8 +28,9 @@ ProjectionSpec in_product(const BlockSpec& block, const DeltaByRowSpec& spec) {
                    block.width);
 }
 
-GatedDelta::Form state_form(const attention::DeltaSizes& sizes) {
-    GatedDelta::Form form = GatedDelta::of_heads("self_attn", sizes);
+GatedDelta::Form state_form(const attention::DeltaSizes& sizes, double epsilon) {
+    GatedDelta::Form form = GatedDelta::of_heads("self_attn", sizes, epsilon);
+    form.opening = ops::Opening::sigmoid;
     form.log_rate.shape = {1, 1, sizes.value_heads, 1};
     return form;
 }
@@ -43,7 +44,7 @@ DeltaByRow::DeltaByRow(shard::UnitLayout& unit, SavedLayout& saved, const BlockS
       in_(unit, in_product(block, spec)),
       decays_(unit, product(block, {layer("f_b_proj", sizes_.decays())}, rank_)),
       gates_(unit, product(block, {layer("g_b_proj", sizes_.values())}, rank_)),
-      state_(unit, state_form(sizes_), sizes_, block.norm.epsilon),
+      state_(unit, state_form(sizes_, block.norm.epsilon), sizes_),
       out_(unit, product(block, {layer("o_proj", block.width)}, sizes_.values())),
       low_(saved.add(ActivationPolicy::all_but_gate_up)) {}
 

@@ -23,24 +23,27 @@ std::vector<ProjectionSpec::Layer> in_layers(const DeltaNetSpec& net) {
                     layer(".in_proj_ba", 2 * heads)};
         case DeltaLayers::of_heads: break;
     }
-    return {layer(".q_proj", sizes.keys()),   layer(".k_proj", sizes.keys()),
-            layer(".v_proj", sizes.values()), layer(".b_proj", sizes.betas()),
-            layer(".f_proj", sizes.decays()), layer(".g_proj", sizes.values())};
+    return {layer(".q_proj", sizes.keys()),
+            layer(".k_proj", sizes.keys()),
+            layer(".v_proj", sizes.values()),
+            layer(".b_proj", sizes.betas()),
+            layer(net.sizes.rule == ops::StateRule::delta_by_row ? ".f_proj" : ".a_proj",
+                  sizes.decays()),
+            layer(".g_proj", sizes.values())};
 }
 
-GatedDelta::Form state_of(const DeltaNetSpec& net) {
+GatedDelta::Form state_of(const DeltaNetSpec& net, double epsilon) {
     const DeltaSizes& sizes = net.sizes;
-    if (net.layers == DeltaLayers::of_heads) {
-        GatedDelta::Form form = GatedDelta::of_heads(net.module, sizes);
-        form.least_log_decay = net.least_log_decay;
-        return form;
-    }
-    return {.conv = {{net.module + ".conv1d.weight", {sizes.convolved(), 1, taps_of_delta}}},
-            .bias = {net.module + ".dt_bias", {sizes.decays()}},
-            .log_rate = {net.module + ".A_log", {sizes.value_heads}},
-            .initial_bias = shard::InitialValues::ones,
-            .norm = net.module + ".norm.weight",
-            .opening = ops::Opening::silu};
+    GatedDelta::Form form = GatedDelta::of_heads(net.module, sizes, epsilon);
+    if (net.norm_epsilon > 0) form.epsilon = net.norm_epsilon;
+    form.opening = net.opening;
+    form.least_log_decay = net.least_log_decay;
+    form.beta_scale = net.beta_scale;
+    if (net.layers == DeltaLayers::of_heads) return form;
+    form.conv = {{net.module + ".conv1d.weight", {sizes.convolved(), 1, taps_of_delta}}};
+    form.initial_bias = shard::InitialValues::ones;
+    form.norm = net.module + ".norm.weight";
+    return form;
 }
 
 // The columns of a row: queries, keys, values, b (beta before its sigmoid), a (for decay), gates.
@@ -90,7 +93,7 @@ DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec&
                  .in = block.width,
                  .adapters = block.adapters,
                  .variants = block.variants}),
-      state_(unit, state_of(spec), sizes_, block.norm.epsilon),
+      state_(unit, state_of(spec, block.norm.epsilon), sizes_),
       out_(unit, {.layers = {{spec.out, block.width}},
                   .in = sizes_.values(),
                   .adapters = block.adapters,

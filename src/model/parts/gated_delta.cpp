@@ -13,8 +13,8 @@ at::Tensor flat(const at::Tensor& x) { return x.defined() ? x.flatten() : x; }
 
 }  // namespace
 
-GatedDelta::Form GatedDelta::of_heads(const std::string& module,
-                                      const attention::DeltaSizes& sizes) {
+GatedDelta::Form GatedDelta::of_heads(const std::string& module, const attention::DeltaSizes& sizes,
+                                      double epsilon) {
     const auto conv = [&](const char* name, int64_t channels) {
         return shard::TensorSpec{module + name, {channels, 1, taps_of_delta}};
     };
@@ -24,15 +24,16 @@ GatedDelta::Form GatedDelta::of_heads(const std::string& module,
             .log_rate = {module + ".A_log", {sizes.value_heads}},
             .initial_bias = InitialValues::softplus_of_steps,
             .norm = module + ".o_norm.weight",
-            .opening = ops::Opening::sigmoid};
+            .epsilon = epsilon};
 }
 
 GatedDelta::GatedDelta(shard::UnitLayout& unit, const Form& form,
-                       const attention::DeltaSizes& sizes, double epsilon)
+                       const attention::DeltaSizes& sizes)
     : value_dim_(sizes.value_dim),
-      epsilon_(epsilon),
+      epsilon_(form.epsilon),
       opening_(form.opening),
       least_log_decay_(form.least_log_decay),
+      beta_scale_(form.beta_scale),
       conv_(unit.add({.tensors = form.conv})),
       bias_(unit.add({.tensors = {form.bias}, .initial = form.initial_bias})),
       log_rate_(unit.add({.tensors = {form.log_rate},
@@ -44,7 +45,8 @@ attention::DeltaWeights GatedDelta::weights(const shard::UnitTensors& tensors) c
     return {tensors[conv_],
             {.log_rate = flat(tensors[log_rate_]),
              .bias = tensors[bias_],
-             .least_log_decay = least_log_decay_}};
+             .least_log_decay = least_log_decay_,
+             .beta_scale = beta_scale_}};
 }
 
 at::Tensor GatedDelta::gated(const shard::UnitTensors& tensors, const at::Tensor& read,

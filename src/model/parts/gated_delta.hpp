@@ -20,15 +20,17 @@ public:
         shard::TensorSpec log_rate;  // A_log
         shard::InitialValues initial_bias;
         std::string norm;
-        ops::Opening opening;
-        double least_log_decay = 0;  // as in ops::DecayWeights
+        double epsilon;
+        ops::Opening opening = ops::Opening::silu;
+        // As in ops::DecayWeights.
+        double least_log_decay = 0;
+        double beta_scale = 1;
     };
-    // Returns the form of states whose queries, keys and values have convolutions of their own, and
-    // whose gates open by sigmoids.
-    static Form of_heads(const std::string& module, const attention::DeltaSizes& sizes);
+    // Returns the form of states whose queries, keys and values have a convolution each.
+    static Form of_heads(const std::string& module, const attention::DeltaSizes& sizes,
+                         double epsilon);
 
-    GatedDelta(shard::UnitLayout& unit, const Form& form, const attention::DeltaSizes& sizes,
-               double epsilon);
+    GatedDelta(shard::UnitLayout& unit, const Form& form, const attention::DeltaSizes& sizes);
 
     attention::DeltaWeights weights(const shard::UnitTensors& tensors) const;
 
@@ -52,6 +54,7 @@ private:
     double epsilon_;
     ops::Opening opening_;
     double least_log_decay_;
+    double beta_scale_;
     shard::ParameterId conv_;
     shard::ParameterId bias_;
     shard::ParameterId log_rate_;

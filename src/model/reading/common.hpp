@@ -142,6 +142,15 @@ std::vector<bool> read_state_layers(ConfigReader& config, const char* field, siz
                                     const std::string& state = "linear_attention");
 // The same by a list of the blocks that attend.
 std::vector<bool> read_unlisted_layers(ConfigReader& config, const char* field, size_t num_blocks);
+// The same by layer_types, or without it of all but the last block of each group.
+std::vector<bool> read_grouped_states(ConfigReader& config, size_t num_blocks, int64_t group);
+// Reads linear_num_key_heads and the other sizes of delta nets.
+attention::DeltaSizes read_delta_sizes(ConfigReader& config, const attention::DeltaSizes& usual);
+// Returns the sizes of states with a decay for each row and heads of one width. name: of the field.
+attention::DeltaSizes square_states(ConfigReader& config, const char* name, int64_t heads,
+                                    int64_t dim);
+// Complains unless a convolution has the taps of delta nets.
+void check_taps(ConfigReader& config, const char* name, int64_t taps);
 // Returns a letter for the layer of each block, where a block is one layer: M for Mamba2, * for
 // attention, - for an MLP and E for experts, as hybrid_override_pattern has them; layers_block_type
 // has their names.

@@ -22,7 +22,7 @@ LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of
 LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "gpt2", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3",
                                           "minimax_m2", "nemotron_h", "qwen3_vl_moe")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300], "kimi_linear": [150, 22],
-               "bailing_hybrid": [37, 70]}  # around the chunks of 64 tokens
+               "bailing_hybrid": [37, 70], "olmo_hybrid": [37, 80], "youtu": [37, 22]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
 
@@ -44,6 +44,7 @@ def distribution(name, shape, model):
     if ("norm" in name or ".ln_" in name) and name.endswith("weight"):
         module = name[:-7].replace(".post_mlp", ".mlp.post_mlp") if model.config.model_type == "axk1" else name[:-7]
         module = module.replace("backbone.", "model.")
+        module = module.replace("attention_layer_norm", "input_layernorm").replace("feedforward_layer_norm", "post_attention_layernorm")
         module = module.replace("attention.", "self_attn.") if model.config.model_type == "bailing_hybrid" else module
         adds_one = type(model.get_submodule(module)).__name__ in (
             "GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm",
@@ -51,7 +52,7 @@ def distribution(name, shape, model):
         return (0.0 if adds_one else 1.0), 0.2
     if name.endswith("A_log"):
         return -0.5, 1.5
-    if name.endswith("dt_bias") and model.config.model_type in ("kimi_linear", "bailing_hybrid"):
+    if name.endswith("dt_bias") and model.config.model_type in ("kimi_linear", "bailing_hybrid", "olmo_hybrid"):
         return -2.0, 0.5  # states that last
     if name.endswith("bias"):
         return 0.0, 0.2
@@ -95,24 +96,36 @@ RENAMED = {"hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_c
            "laguna": {"mlp.gate.e_score_correction_bias": "mlp.experts.e_score_correction_bias", "mlp.shared_experts.": "mlp.shared_expert."}}
 
 
+def olmo_hybrid_name(name, config):
+    """The norms of blocks with delta nets have names of their own."""
+    if ".layers." not in name or config.layer_types[int(name.split(".")[2])] == "full_attention":
+        return name
+    return name.replace("input_layernorm", "attention_layer_norm").replace("post_attention_layernorm", "feedforward_layer_norm")
+
+
 def stored(model, of):
     """The tensors of the model's files by name, as views: transformers holds the experts of a block as one tensor."""
-    mixtral = model.config.model_type in ("mixtral", "minimax_m2", "kimi_linear")
+    kimi = model.config.model_type == "kimi_linear"  # whose first MLPs are no experts
+    mixtral = model.config.model_type in ("mixtral", "minimax_m2") or kimi
     short = mixtral or model.config.model_type == "lfm2_moe"
     gate, up, down = ("w1", "w3", "w2") if short else ("gate_proj", "up_proj", "down_proj")
     for name, p in text_parameters(model):
         tensor = of(p)
-        name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
+        is_sparse = mixtral and (not kimi or "experts." in name or ".mlp.gate." in name)
+        name = name.replace(".mlp.", ".block_sparse_moe.") if is_sparse else name
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
         name = name.replace("mlp.gate.moe_statics.", "mlp.moe_statics.")  # Ernie's files
         name = name.replace("model.", "backbone.") if model.config.model_type == "nemotron_h" else name
+        if model.config.model_type == "olmo_hybrid":
+            name = olmo_hybrid_name(name, model.config)
         for ours, file in RENAMED.get(model.config.model_type, {}).items():
             name = name.replace(ours, file)
         name = name.replace("mlp.post_mlp_layernorm", "post_mlp_layernorm")  # A.X-K1's files
         if model.config.model_type == "exaone_moe":
             name = name.replace("mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias")
-        if model.config.model_type in ("kimi_linear", "bailing_hybrid") and ".conv1d." in name:
-            for part, rows in zip("qkv", tensor.chunk(3)):
+        if model.config.model_type in ("kimi_linear", "bailing_hybrid", "olmo_hybrid") and ".conv1d." in name:
+            products = model.get_submodule(name.rpartition(".conv1d.")[0].replace("backbone.", "model.").replace(".attention", ".self_attn"))
+            for part, rows in zip("qkv", tensor.split([getattr(products, f"{part}_proj").out_features for part in "qkv"])):
                 yield name.replace("conv1d", f"{part}_conv1d"), rows
         elif model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
             yield name, tensor.transpose(1, 2)
