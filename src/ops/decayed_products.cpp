@@ -12,6 +12,12 @@ namespace {
 
 at::Tensor transposed(const at::Tensor& x) { return x.transpose(-1, -2); }
 
+// The sum of each token and those after it: the gradient of g from that of G.
+at::Tensor sums_from_here_on(const at::Tensor& x) {
+    const at::Tensor sums = x.cumsum(-2);
+    return (sums.narrow(-2, sums.size(-2) - 1, 1) - sums).add_(x);
+}
+
 // One decay for all elements: factors D_ij = e^(G_i - G_j) of plain products.
 class OfOneDecay : public DecayedProducts {
 public:
@@ -27,10 +33,14 @@ public:
     Gradient backward(const at::Tensor& d, const at::Tensor& products, const at::Tensor& x,
                       const at::Tensor& k) const override {
         const at::Tensor weighted = d * products;
-        const at::Tensor sums = weighted.sum({-1}, true, at::kDouble)
-                                    .sub_(transposed(weighted.sum({-2}, true, at::kDouble)));
+        at::Tensor sums = weighted.sum({-1}, true, at::kDouble)
+                              .sub_(transposed(weighted.sum({-2}, true, at::kDouble)));
         const at::Tensor plain = sum_of_repeats(d * decay_);
-        return {at::matmul(plain, k), at::matmul(transposed(plain), x), sums_from_here_on(sums)};
+        return {at::matmul(plain, k), at::matmul(transposed(plain), x), std::move(sums)};
+    }
+    at::Tensor decays_backward(const at::Tensor& of_products,
+                               const at::Tensor& d_sums) const override {
+        return sums_from_here_on(d_sums.add_(of_products));
     }
 
 private:
@@ -87,6 +97,10 @@ public:
         const at::Tensor of_itself = d.diagonal(0, -2, -1).unsqueeze(-1);
         return {sum_of_repeats(dx.add_(of_itself * k)), sum_of_repeats(dk.add_(of_itself * x)),
                 std::move(d_decay)};
+    }
+    at::Tensor decays_backward(const at::Tensor& of_products,
+                               const at::Tensor& d_sums) const override {
+        return of_products.add_(sums_from_here_on(d_sums));
     }
 
 private:

@@ -20,24 +20,23 @@ public:
     virtual at::Tensor of(const at::Tensor& x, const at::Tensor& k) const = 0;
 
     struct Gradient {
-        at::Tensor x;          // [n, kh, 1, 64, dk]: summed over the value heads of a key head
-        at::Tensor k;          // likewise
-        at::Tensor log_decay;  // as G: the gradient of g
+        at::Tensor x;       // [n, kh, 1, 64, dk]: summed over the value heads of a key head
+        at::Tensor k;       // likewise
+        at::Tensor decays;  // as G, for decays_backward()
     };
     // d: the gradient of `products`, which are <x, k>.
     virtual Gradient backward(const at::Tensor& d, const at::Tensor& products, const at::Tensor& x,
                               const at::Tensor& k) const = 0;
+    // Returns the gradient of g, from the sum of Gradient::decays of all products, and that of G
+    // elsewhere in double precision: most of it cancels in sums over tokens. Writes over both.
+    virtual at::Tensor decays_backward(const at::Tensor& of_products,
+                                       const at::Tensor& d_sums) const = 0;
 };
 
 // sums: G [n, kh, r, 64, 1], or with dk of them where each row of a state has its decay, in double
 // precision.
 std::unique_ptr<const DecayedProducts> decayed_products(const at::Tensor& sums, StateRule rule);
 
-// The sum of each token of a chunk and those after it: the gradient of g from that of G.
-inline at::Tensor sums_from_here_on(const at::Tensor& x) {
-    const at::Tensor sums = x.cumsum(-2);
-    return (sums.narrow(-2, sums.size(-2) - 1, 1) - sums).add_(x);
-}
 // Over the value heads of a key head.
 inline at::Tensor sum_of_repeats(const at::Tensor& x) {
     return x.size(2) == 1 ? x : x.sum({2}, true);

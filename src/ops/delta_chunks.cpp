@@ -146,10 +146,10 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
         return;
     }
     overlaps = products->of(k.rows, k.rows);
-    inner = (overlaps * beta).tril_(-1);
-    solver = invert_unit_triangles(inner);
+    solver = invert_unit_triangles((overlaps * beta).tril_(-1));
     u = at::matmul(solver, v * beta);
-    w = at::matmul(solver, k.rows * (growth * beta));
+    step = growth * beta;
+    w = at::matmul(solver, k.rows * step);
 }
 
 Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,

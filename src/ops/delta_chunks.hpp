@@ -104,8 +104,8 @@ struct DeltaChunks {
     std::shared_ptr<const DecayedProducts> products;
     // Only with the delta rule:
     at::Tensor overlaps;  // [n, kh, r, 64, 64]: <k, k>
-    at::Tensor inner;     // [n, kh, r, 64, 64]: L
     at::Tensor solver;    // [n, kh, r, 64, 64]: T
+    at::Tensor step;      // [n, kh, r, 64, c]: beta e^G
     at::Tensor w;         // [n, kh, r, 64, dk]
     // With both rules:
     at::Tensor u;        // [n, kh, r, 64, dv]

@@ -52,7 +52,7 @@ DeltaGates delta_gates(const at::Tensor& a, const at::Tensor& b, const DecayWeig
     const double least = weights.least_log_decay;
     return {least < 0 ? x.mul_(rates(weights)).sigmoid_().mul_(least)
                       : at::softplus(x).mul_(rates(weights)).neg_(),
-            fp32(at::sigmoid(b)).mul(weights.beta_scale)};
+            times(weights.beta_scale, fp32(at::sigmoid(b)))};
 }
 
 namespace {
@@ -92,7 +92,7 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
     if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}).flatten());
     da.copy_(dx);
     const at::Tensor beta = at::sigmoid(fp32(b));
-    db.copy_((gradients.beta * weights.beta_scale).mul_(beta).mul_(1 - beta));
+    db.copy_(times(weights.beta_scale, gradients.beta * beta * (1 - beta)));
 }
 
 // softplus is rounded to the type of a, as transformers does.

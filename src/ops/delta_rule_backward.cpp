@@ -1,6 +1,7 @@
 #include <ranges>
 
 #include "delta_pass.hpp"
+#include "rows.hpp"
 
 namespace ringshard::ops {
 
@@ -57,22 +58,22 @@ at::Tensor unit_gradient(const at::Tensor& gradient, const Unit& unit) {
 
 at::Tensor sum_of_columns(const at::Tensor& x) { return x.sum({-1}, true); }
 
-// The backward pass of some heads. The gradient of g is what comes through products, and through G
-// elsewhere: d_sums, in double precision, since it cancels where it is summed up over the tokens.
+// The backward pass of some heads. d_sums is the gradient of G but through products, d_decays what
+// comes through these.
 struct HeadsBackward {
-    HeadsBackward(const DeltaChunks& forward, const Unit& queries, double query_scale)
-        : chunks(forward), q(queries), scale(query_scale) {}
+    // scaled_queries: those of length 1, times their factor.
+    HeadsBackward(const DeltaChunks& forward, const at::Tensor& scaled_queries)
+        : chunks(forward), q(scaled_queries) {}
 
     // Adds the gradients through the outputs of the tokens. scores: <q, k>.
     void add_reads(const at::Tensor& d_out, const at::Tensor& states, const at::Tensor& values,
                    const at::Tensor& scores) {
-        const at::Tensor d_scores = at::matmul(d_out, transposed(values)).mul_(scale);
-        auto [of_q, of_k, of_decay] =
-            chunks.products->backward(d_scores, scores, q.rows, chunks.k.rows);
-        d_log_decay = std::move(of_decay);
-        const at::Tensor d_grown =
-            at::matmul(d_out, transposed(states)).mul_(chunks.growth * scale);
-        d_sums = of_decays(d_grown * q.rows).to(at::kDouble);
+        const at::Tensor d_scores = at::matmul(d_out, transposed(values));
+        auto [of_q, of_k, of_decays] =
+            chunks.products->backward(d_scores, scores, q, chunks.k.rows);
+        d_decays = std::move(of_decays);
+        const at::Tensor d_grown = at::matmul(d_out, transposed(states)).mul_(chunks.growth);
+        d_sums = by_decay(d_grown * q, at::kDouble);
         dq = of_q.add_(sum_of_repeats(d_grown));
         dk = std::move(of_k);
     }
@@ -81,9 +82,11 @@ struct HeadsBackward {
     void add_writes(const at::Tensor& d_states, const at::Tensor& states,
                     const at::Tensor& values) {
         const at::Tensor d_written = at::matmul(values, transposed(d_states)).mul_(chunks.rest);
-        const at::Tensor d_rest = of_decays(d_written * chunks.k.rows);
-        const at::Tensor d_whole =
-            of_decays(transposed(sum_of_columns(states * d_states) * chunks.whole));
+        const at::Tensor d_rest = by_decay(d_written * chunks.k.rows);
+        const at::Tensor of_states = states * d_states;
+        const at::Tensor d_whole = (has_one_decay() ? of_states.sum({-1, -2}, true)
+                                                    : transposed(sum_of_columns(of_states)))
+                                       .mul_(transposed(chunks.whole));
         d_sums.sub_(d_rest);
         d_sums.narrow(3, chunk_tokens - 1, 1)
             .add_(d_rest.sum({3}, true, at::kDouble))
@@ -102,26 +105,27 @@ struct HeadsBackward {
         const at::Tensor of_w = at::matmul(solver, at::matmul(d_values, transposed(states)).neg_());
         at::Tensor d_inner = at::matmul(of_u, transposed(chunks.u));
         d_inner.add_(at::matmul(of_w, transposed(chunks.w))).neg_().tril_(-1);
-        const at::Tensor grown = of_w * (chunks.k.rows * chunks.growth);
-        d_beta = sum_of_columns(of_u * chunks.v).add_(sum_of_columns(grown));
+        const at::Tensor along = by_decay(of_w * chunks.k.rows).mul_(chunks.growth);
+        d_beta =
+            sum_of_columns(of_u * chunks.v).add_(has_one_decay() ? along : sum_of_columns(along));
         d_beta.add_(sum_of_columns(d_inner * chunks.overlaps));
-        d_sums.add_(of_decays(grown * chunks.beta));
+        d_sums.add_(along * chunks.beta);
         dv = of_u * chunks.beta;
-        dk.add_(sum_of_repeats(of_w * (chunks.beta * chunks.growth)));
-        const auto [of_one, of_other, of_decay] = chunks.products->backward(
+        dk.add_(sum_of_repeats(of_w * chunks.step));
+        const auto [of_one, of_other, of_decays] = chunks.products->backward(
             d_inner.mul_(chunks.beta), chunks.overlaps, chunks.k.rows, chunks.k.rows);
-        d_log_decay.add_(of_decay);
+        d_decays.add_(of_decays);
         dk.add_(of_one).add_(of_other);
     }
+    bool has_one_decay() const { return chunks.growth.size(-1) == 1; }
     // Of elements of keys: as they are where each has a decay, else their sum.
-    at::Tensor of_decays(const at::Tensor& x) const {
-        return chunks.growth.size(-1) == 1 ? sum_of_columns(x) : x;
+    at::Tensor by_decay(const at::Tensor& x, at::ScalarType type = at::kFloat) const {
+        return has_one_decay() ? x.sum({-1}, true, type) : x.to(type);
     }
 
     const DeltaChunks& chunks;
-    const Unit& q;
-    double scale;
-    at::Tensor dq, dk, dv, d_beta, d_log_decay, d_sums;
+    const at::Tensor& q;
+    at::Tensor dq, dk, dv, d_beta, d_decays, d_sums;
 };
 
 // The gradients of some heads of a segment. `states`: in which its stretches begin; `d_states`: the
@@ -129,20 +133,19 @@ struct HeadsBackward {
 void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segment& segment,
                       const at::Tensor& states, const at::Tensor& d_states, const at::Tensor& d_out,
                       const DeltaHeads& gradients) {
-    const double scale = scale_of(heads);
     const Pass pass(heads, span, segment);
     const DeltaChunks& chunks = pass.chunks;
-    const Unit q = chunked_queries(pass.heads, segment.layout);
+    const Unit queries = chunked_queries(pass.heads, segment.layout);
+    const at::Tensor q = times(scale_of(heads), queries.rows);
     const at::Tensor out =
         chunked_gradient(part_of(rows_of(d_out, segment), heads, span), segment.layout, span);
-    const at::Tensor scores = chunks.products->of(q.rows, chunks.k.rows);
-    const ReadGradients of_reads =
-        read_gradients(out, scores * scale, q.rows * (chunks.growth * scale));
+    const at::Tensor scores = chunks.products->of(q, chunks.k.rows);
+    const ReadGradients of_reads = read_gradients(out, scores, q * chunks.growth);
     const Walk forth = pass.walk_from(states, segment);
     const Walk back = pass.walk_back_from(d_states, of_reads.values, of_reads.states, segment);
     const at::Tensor begins = by_key_head(forth.states, chunks);
     const at::Tensor values = by_key_head(forth.values, chunks);
-    HeadsBackward backward(chunks, q, scale);
+    HeadsBackward backward(chunks, q);
     backward.add_reads(out, begins, values, scores);
     backward.add_writes(by_key_head(back.states, chunks), begins, values);
     if (heads.rule == StateRule::additive)
@@ -154,11 +157,11 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     const auto write = [&](const at::Tensor& gradient, const at::Tensor& rows) {
         segment.layout.write_rows(by_token(gradient), rows);
     };
-    write(unit_gradient(backward.dq, q), into.q);
+    write(unit_gradient(times(scale_of(heads), backward.dq), queries), into.q);
     write(unit_gradient(backward.dk, chunks.k), into.k);
     write(backward.dv, into.v);
     write(backward.d_beta, into.beta.unsqueeze(-1));
-    write(sums_from_here_on(backward.d_sums).add_(backward.d_log_decay), into.log_decay);
+    write(chunks.products->decays_backward(backward.d_decays, backward.d_sums), into.log_decay);
 }
 
 }  // namespace
