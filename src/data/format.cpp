@@ -122,10 +122,6 @@ Expected<DatasetFormat> find_pair(const Value& row, bool is_scored) {
             format_text("the rows are to be pairs (method), and there is no column {}; a row is a "
                         "prompt with a chosen and a rejected answer, and the columns are {}",
                         chosen == nullptr ? "chosen" : "rejected", column_names(row)));
-    if (is_scored && row.find("margin") != nullptr)
-        return refuse(
-            "the rows have a column margin, by which TRL moves the loss of a pair, and it is not "
-            "served; leave it out of the rows");
     DatasetFormat format{.form = RowForm::pair, .uses_completion_mask = !is_scored};
     const bool are_chats = is_list_of(chosen, "role") && is_list_of(rejected, "role");
     if (are_chats) format.form = RowForm::chat_pair;
@@ -318,6 +314,8 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
     auto format = find_form(row, settings);
     if (format) format.value().used_columns = columns_of(format.value(), settings);
     if (format && settings.content.is_judged) format.value().used_columns.emplace_back("label");
+    if (format && settings.content.has_margins())
+        format.value().used_columns.emplace_back("margin");
     const RowContent& content = settings.content;
     if (!format || content.has_documents() || content.has_answers() || content.weighs_by_label())
         return format;

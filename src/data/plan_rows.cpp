@@ -59,7 +59,8 @@ bool has_target(const TokenStore& store, std::span<const Piece> pieces, const Ro
         const bool counts_first = content.is_scored || content.is_embedded || piece.goes_on != 0;
         for (uint64_t token = piece.begin + (counts_first ? 0 : 1);
              token < piece.begin + piece.length; ++token)
-            if (store.label(token) != no_label && (content.has_numbers || store.weight(token) != 0))
+            if (store.label(token) != no_label &&
+                (content.weighs_by_label() || store.weight(token) != 0))
                 return true;
         return false;
     });

@@ -1,5 +1,6 @@
 #include "scored_encoding.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "implicit_prompt.hpp"
@@ -14,7 +15,7 @@ using text::Value;
 std::optional<Failure> ScoredEncoding::label_with_column() {
     if (into_.tokens.empty()) return bad_row("has no token");
     if (parts_.settings.content.has_numbers) {
-        const auto number = read_number(row_);
+        const auto number = read_number(row_, "label");
         if (!number) return number.failure();
         label_from(0, 0);
         into_.weights.assign(into_.tokens.size(), number.value());
@@ -87,6 +88,11 @@ std::optional<Failure> ScoredEncoding::encode_sides(EncodeChosen encode_chosen,
         into_.document_lengths.push_back(static_cast<int32_t>(side->size()));
         label_from(first, 0);
     }
+    if (row_.find("margin") == nullptr) return std::nullopt;
+    const auto margin = read_number(row_, "margin");
+    if (!margin) return margin.failure();
+    into_.weights.assign(into_.tokens.size(), 1);
+    std::fill_n(into_.weights.begin(), chosen.size(), 1 + margin.value());
     return std::nullopt;
 }
 

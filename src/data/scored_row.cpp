@@ -74,16 +74,16 @@ std::optional<Failure> take_pooling_of_model(FormatSettings& settings) {
     return std::nullopt;
 }
 
-Expected<float> read_number(const Value& row) {
-    const Value* const label = row.find("label");
-    if (label == nullptr) return bad_row("has no column label");
-    const int64_t* const whole = label->integer();
-    const double* const real = label->real();
+Expected<float> read_number(const Value& row, const char* column) {
+    const Value* const found = row.find(column);
+    if (found == nullptr) return bad_row(format_text("has no column {}", column));
+    const int64_t* const whole = found->integer();
+    const double* const real = found->real();
     if (whole == nullptr && real == nullptr)
-        return bad_row(
-            format_text("label is {}, where a number is needed (num_labels = 1)", label->kind()));
+        return bad_row(format_text("{} is {}, where a number is needed{}", column, found->kind(),
+                                   std::string_view(column) == "label" ? " (num_labels = 1)" : ""));
     const auto number = static_cast<float>(whole != nullptr ? static_cast<double>(*whole) : *real);
-    if (!std::isfinite(number)) return bad_row("label is no finite number");
+    if (!std::isfinite(number)) return bad_row(format_text("{} is no finite number", column));
     return number;
 }
 

@@ -11,7 +11,7 @@ namespace ringshard::model {
 // A side of a pair: an answer.
 struct PairSide {
     double score;       // its log-probability, over all its targets; or its reward
-    double reference;   // the same under the reference
+    double reference;   // the same under the reference; of the chosen reward, the margin
     double targets;     // how many they are; 0: the pair has no such side
     double likelihood;  // log-probability of all targets, those of its prompt among them
     double all_targets;

@@ -156,7 +156,10 @@ model::TokenPairs pairs_of(const data::FlatBatch& batch, const ReferenceLogProbs
                                : batch.tokens.size();
         for (auto token = static_cast<size_t>(rows[document].begin); token < end; ++token) {
             const bool is_target = batch.targets[token] != model::TokenBatch::no_target;
-            const bool is_of_answer = batch.weights.empty() || batch.weights[token] != 0;
+            const bool is_of_answer =
+                batch.content.has_margins() || batch.weights.empty() || batch.weights[token] != 0;
+            if (is_target && batch.content.has_margins() && !batch.weights.empty())
+                side.reference = batch.weights[token] - 1;
             of_tokens.push_back({is_target ? number : model::TokenBatch::no_target, is_of_answer});
             side.targets += is_target ? 1 : 0;
             side.of_answer += is_target && is_of_answer ? 1 : 0;

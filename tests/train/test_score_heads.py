@@ -236,7 +236,8 @@ class Rewards(Heads):
         chosen, rejected = self.scores(model, self.documents(rows, tokenizer)).view(2, -1)
         margins = chosen - rejected
         self.assertGreater(margins.abs().min().item(), 1e-5)  # none is a tie
-        return {"loss": -torch.nn.functional.logsigmoid(margins).mean().item(), "accuracy": (margins > 0).double().mean().item(),
+        wanted = torch.tensor([row.get("margin", 0) for row in rows])
+        return {"loss": -torch.nn.functional.logsigmoid(margins - wanted).mean().item(), "accuracy": (margins > 0).double().mean().item(),
                 "margin": margins.mean().item(), "mean_reward": torch.cat([chosen, rejected]).mean().item()}
 
     def expect_evaluation(self, line, expected):
@@ -311,6 +312,7 @@ class RewardTraces(Rewards):
                 ("conversations", conversations, self.model, {"max_length": 128}),
                 ("conversations-pads-with-end", conversations, pads_with_end, {"max_length": 128, "max_steps": 5}),
                 ("centred", explicit, pads_with_end, {"center_rewards_coefficient": 0.05}),
+                ("margins", [{**row, "margin": (i % 5 - 2) / 2} for i, row in enumerate(explicit)], self.model, {"max_length": 128}),
                 ("accumulated", explicit, self.model, {"max_length": 256, "gradient_accumulation_steps": 3, "max_steps": 4})):
             with self.subTest(rows=name):
                 self.check(name, rows, model, **settings)
@@ -461,6 +463,12 @@ class EveryLayout:
 
 class RewardLayouts(EveryLayout, Rewards):
     MORE, NEW, labels = LONG, [], 1
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        cls.rows = [{**row, "margin": row_number / 8 - 1} if row_number % 3 else row for row_number, row in enumerate(cls.rows)]
+        cls.file = cls.write("pairs.jsonl", cls.rows)
 
     def with_another_word(self, row, side):
         """The row with a text of this side that has another word, and as many tokens."""
@@ -629,7 +637,10 @@ class BadInput(Classes):
     def test_rows_of_pairs(self):
         rows = random_pairs(3, 2)
         self.refuse([65], ["max_length"], "--max_length", "4", command="reward", model=self.rewards, rows=rows)
-        self.refuse([65], ["margin"], command="reward", model=self.rewards, rows=[{**row, "margin": 0.5} for row in rows])
+        for margin in ("1", None, [1.0], 1e60):
+            with self.subTest(margin=margin):
+                self.refuse([65], ["margin", self.path("bad.jsonl") + ":2"], command="reward", model=self.rewards,
+                            rows=[{**rows[0], "margin": 1}, {**rows[1], "margin": margin}, rows[2]])
         for side in ("chosen", "rejected"):
             with self.subTest(without=side):
                 self.refuse([65], [side], command="reward", model=self.rewards,

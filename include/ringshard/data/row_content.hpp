@@ -27,8 +27,11 @@ struct RowContent {
 
     // Returns true if a row has several documents, each of which max_length cuts.
     bool has_documents() const { return is_pair || is_embedded; }
+    // Returns true for pairs of scored documents: the target of the chosen one has 1 + the margin
+    // of the pair as its weight.
+    bool has_margins() const { return is_scored && is_pair; }
     // Returns true if the weights of targets say what they are, and not how much they count.
-    bool weighs_by_label() const { return has_numbers || is_judged; }
+    bool weighs_by_label() const { return has_numbers || is_judged || has_margins(); }
     // Returns true if the log-probability of an answer matters, not those of its tokens.
     bool has_answers() const { return is_pair || is_judged; }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "../reading/common.hpp"
 #include "ringshard/base/shown.hpp"
 
@@ -35,21 +37,23 @@ static std::vector<bool> read_layers(ConfigReader& config, const json& sizes, si
         for (size_t block = 4; block < num_blocks; block += 4) has_state[block] = false;
         return has_state;
     }
-    std::vector<int> listed(num_blocks);
+    std::vector<size_t> times_listed(num_blocks + 1);  // behind the last block those of no block
     const auto mark = [&](const char* list, bool is_state) {
         for (const json& layer : sizes[list]) {
-            const auto block = layer.is_number_unsigned() ? layer.get<size_t>() - 1 : num_blocks;
-            if (block >= num_blocks || ++listed[block] > 1)
-                config.complain(format_text(
-                    "{}: {}: {}: full_attn_layers and kda_layers must name each layer from 1 to "
-                    "num_hidden_layers = {} once",
-                    release, list, shown(layer.dump()), num_blocks));
-            else
-                has_state[block] = is_state;
+            const size_t block = layer.is_number_unsigned() ? layer.get<size_t>() - 1 : num_blocks;
+            ++times_listed[std::min(block, num_blocks)];
+            if (block < num_blocks) has_state[block] = is_state;
         }
     };
     mark("full_attn_layers", false);
     mark("kda_layers", true);
+    if (times_listed.back() > 0 ||
+        std::ranges::count(times_listed, 1U) != static_cast<int64_t>(num_blocks))
+        config.complain(format_text(
+            "{}: full_attn_layers = {}, kda_layers = {}: must name each layer from 1 to "
+            "num_hidden_layers = {} once",
+            release, shown(sizes["full_attn_layers"].dump()), shown(sizes["kda_layers"].dump()),
+            num_blocks));
     return has_state;
 }
 
@@ -91,6 +95,8 @@ static ModelSpec read_kimi_linear(ConfigReader& config) {
     experts.shared->up = module + "shared_experts.up_proj";
     experts.shared->down = module + "shared_experts.down_proj";
     const json sizes = config.has(release) ? config.part(release) : json::object();
+    if (!sizes.is_object())
+        config.complain(format_text("{} = {}: must be an object", release, shown(sizes.dump())));
     const DeltaByRowSpec delta = read_delta(config, sizes);
     const std::vector<bool> has_state = read_layers(config, sizes, spec.blocks.size());
     for (size_t block = 0; block < spec.blocks.size(); ++block)

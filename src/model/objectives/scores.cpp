@@ -16,10 +16,11 @@ public:
     Value of(const PairSide& chosen, const PairSide& rejected,
              const AllPairs& /*all*/) const override {
         const double margin = chosen.score - rejected.score;
+        const double beyond = margin - (chosen.reference - rejected.reference);
         const double sum = chosen.score + rejected.score;
-        const double slope = sigmoid(-margin);
+        const double slope = sigmoid(-beyond);
         const double centre = 2 * centring_ * sum;
-        return {minus_log_sigmoid(margin) + centring_ * sum * sum,
+        return {minus_log_sigmoid(beyond) + centring_ * sum * sum,
                 centre - slope,
                 centre + slope,
                 {sum / 2, margin > 0 ? 1.0 : 0.0, margin}};

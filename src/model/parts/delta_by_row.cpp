@@ -11,6 +11,7 @@ namespace {
 std::string in_attention(const char* name) { return std::string("self_attn.") + name; }
 
 ProjectionSpec::Layer layer(const char* name, int64_t out) { return {in_attention(name), out}; }
+
 ProjectionSpec product(const BlockSpec& block, std::vector<ProjectionSpec::Layer> layers,
                        int64_t in) {
     return {.layers = std::move(layers),
