@@ -95,7 +95,7 @@ class Heads(ScoredRows):
     def save_model(cls, name, labels=None, pad=OTHER, noise=0.0, **fields):
         """A folder with random weights: of scores if there is a number of labels, of the next token if there is none."""
         torch.manual_seed(7)
-        config = AutoConfig.for_model(**{**SMALL, **fields})
+        config = AutoConfig.for_model(**(fields if "model_type" in fields else {**SMALL, **fields}))
         if labels:
             config.num_labels = labels
         model = (AutoModelForSequenceClassification if labels else AutoModelForCausalLM).from_config(config)
