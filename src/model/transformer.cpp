@@ -66,17 +66,18 @@ void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
                                 "in place of cp_size",
                                 setting, layer, spec.architecture, cure)});
     };
-    for (const BlockSpec& block : spec.blocks) {
-        const auto* const latent = std::get_if<LatentSpec>(&block.mixer().part);
-        if (latent == nullptr) continue;
-        const std::string layer = latent->module + ".kv_b_proj";
-        if (const auto adapter = block.adapters.find(layer);
-            adapter != block.adapters.end() && adapter->second.dropout > 0)
-            refuse("lora_dropout", layer, "set it to 0");
-        for (const AdapterVariant& variant : block.variants)
-            if (variant.layers.contains(layer))
-                refuse("adapters", layer, "leave this layer out of lora_target_modules");
-    }
+    for (const BlockSpec& block : spec.blocks)
+        for (const LayerSpec<MixerSpec>& mixer : block.mixers) {
+            const auto* const latent = std::get_if<LatentSpec>(&mixer.part);
+            if (latent == nullptr) continue;
+            const std::string layer = latent->module + ".kv_b_proj";
+            if (const auto adapter = block.adapters.find(layer);
+                adapter != block.adapters.end() && adapter->second.dropout > 0)
+                refuse("lora_dropout", layer, "set it to 0");
+            for (const AdapterVariant& variant : block.variants)
+                if (variant.layers.contains(layer))
+                    refuse("adapters", layer, "leave this layer out of lora_target_modules");
+        }
 }
 
 // Returns true if some table of embeddings is trained.
