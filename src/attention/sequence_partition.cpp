@@ -68,19 +68,24 @@ std::vector<Layout> zigzag_of_documents(int64_t length, std::span<const int64_t>
 }
 
 // A query sees as many keys as it has earlier tokens in its document, and itself.
-double work_of(const Layout& layout, std::span<const int64_t> document_starts) {
+double work_of(const Layout& layout, std::span<const int64_t> document_starts,
+               std::span<const Branch> branches) {
+    std::vector<int64_t> shared(document_starts.size());
+    for (const Branch& branch : branches) shared[branch.document] = branch.length;
     int64_t pairs = 0;
     for (const Piece& piece : cut_by_documents(layout, document_starts)) {
-        const int64_t earlier = piece.start - document_starts[piece.document];
+        const int64_t earlier =
+            shared[piece.document] + piece.start - document_starts[piece.document];
         pairs += piece.length * earlier + piece.length * (piece.length + 1) / 2;
     }
     return static_cast<double>(pairs);
 }
 
-RingWork work_of(const std::vector<Layout>& layouts, std::span<const int64_t> document_starts) {
+RingWork work_of(const std::vector<Layout>& layouts, std::span<const int64_t> document_starts,
+                 std::span<const Branch> branches) {
     RingWork work{0, 0};
     for (const Layout& layout : layouts) {
-        const double mine = work_of(layout, document_starts);
+        const double mine = work_of(layout, document_starts, branches);
         work.worst = std::max(work.worst, mine);
         work.mean += mine / static_cast<double>(layouts.size());
     }
@@ -90,8 +95,11 @@ RingWork work_of(const std::vector<Layout>& layouts, std::span<const int64_t> do
 }  // namespace
 
 SequencePartition::SequencePartition(int64_t num_tokens, std::vector<int64_t> document_starts,
-                                     int64_t ring, int64_t ulysses)
-    : document_starts_(std::move(document_starts)), ring_(ring), ulysses_(ulysses) {
+                                     int64_t ring, int64_t ulysses, std::vector<Branch> branches)
+    : document_starts_(std::move(document_starts)),
+      branches_(std::move(branches)),
+      ring_(ring),
+      ulysses_(ulysses) {
     const int64_t multiple = 2 * ring * ulysses;
     // Without any token there is still the document that fills up.
     filled_length_ = std::max<int64_t>(1, (num_tokens + multiple - 1) / multiple) * multiple;
@@ -101,7 +109,7 @@ SequencePartition::SequencePartition(int64_t num_tokens, std::vector<int64_t> do
     const RingWork plain = work();
     if (plain.worst <= uneven * plain.mean) return;
     std::vector<Layout> by_documents = zigzag_of_documents(filled_length_, document_starts_, ring);
-    if (work_of(by_documents, document_starts_).worst < plain.worst)
+    if (work_of(by_documents, document_starts_, branches_).worst < plain.worst)
         ring_layouts_ = std::move(by_documents);
 }
 
@@ -109,7 +117,9 @@ const Layout& SequencePartition::of_ring_rank(int64_t ring_rank) const {
     return ring_layouts_.at(static_cast<size_t>(ring_rank));
 }
 
-RingWork SequencePartition::work() const { return work_of(ring_layouts_, document_starts_); }
+RingWork SequencePartition::work() const {
+    return work_of(ring_layouts_, document_starts_, branches_);
+}
 
 Layout SequencePartition::of_rank(int64_t ring_rank, int64_t ulysses_rank) const {
     const int64_t length = tokens_per_rank();

@@ -170,6 +170,9 @@ void check_preferences(RuleReport& report) {
             if (settings.is_fixed(name))
                 report.complain({name, "method"},
                                 "concerns pairs without a reference, of method cpo; leave it out");
+    if (!training.learns_pairs() && settings.is_fixed("share_prompts"))
+        report.complain({"share_prompts", "method"},
+                        "concerns pairs of answers, of methods dpo, cpo and reward; leave it out");
     if (training.method != Method::dpo && settings.is_fixed("rpo_alpha"))
         report.complain({"rpo_alpha", "method"},
                         "concerns pairs beside a reference, of method dpo; leave it out");

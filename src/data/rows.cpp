@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "ringshard/data/plan_rows.hpp"
+#include "shared_prompts.hpp"
 
 namespace ringshard::data {
 
@@ -281,8 +282,11 @@ FlatBatch join_batches(std::span<const LearnerBatch> learners) {
         append(joined.targets, batch.targets);
         append(joined.weights,
                batch.weights.empty() ? std::vector<float>(batch.tokens.size(), 1) : batch.weights);
+        const size_t documents = joined.document_starts.size();
         for (const int64_t start : batch.document_starts)
             joined.document_starts.push_back(begin + start);
+        for (const auto& [document, stem, length] : batch.branches)
+            joined.branches.push_back({documents + document, documents + stem, length});
         for (const auto& [row, start, place] : batch.row_starts)
             joined.row_starts.push_back({row, begin + start, place});
         joined.counted_padding += batch.counted_padding;
@@ -313,6 +317,7 @@ FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
     for (const int64_t number : numbers) {
         batch.row_starts.push_back({number, static_cast<int64_t>(batch.tokens.size())});
         rows.append(number, batch);
+        if (rows.shares_prompts()) share_prompt(batch);
     }
     return batch;
 }
@@ -331,6 +336,7 @@ FlatBatch flatten_baseline(const Rows& rows, std::span<const int64_t> numbers) {
 namespace {
 
 struct Document {
+    size_t number;
     int64_t begin;
     int64_t length;
 };
@@ -341,7 +347,7 @@ std::vector<Document> documents_of(const FlatBatch& batch) {
         const int64_t begin = batch.document_starts[i];
         const int64_t end = i + 1 < batch.document_starts.size() ? batch.document_starts[i + 1]
                                                                  : std::ssize(batch.tokens);
-        documents.push_back({begin, end - begin});
+        documents.push_back({i, begin, end - begin});
     }
     return documents;
 }
@@ -352,7 +358,7 @@ std::vector<Number> in_order(const std::vector<Number>& numbers,
     std::vector<Number> ordered;
     if (numbers.empty()) return ordered;
     ordered.reserve(numbers.size());
-    for (const auto& [begin, length] : documents)
+    for (const auto& [number, begin, length] : documents)
         ordered.insert(ordered.end(), numbers.begin() + begin, numbers.begin() + begin + length);
     return ordered;
 }
@@ -389,7 +395,9 @@ FlatBatch sort_by_length(FlatBatch batch) {
     sorted.scores = batch.scores;
     sorted.content = batch.content;
     int64_t start = 0;
-    for (const auto& [begin, length] : documents) {
+    std::vector<size_t> places(documents.size());
+    for (const auto& [number, begin, length] : documents) {
+        places[number] = sorted.document_starts.size();
         sorted.document_starts.push_back(start);
         if (!batch.row_starts.empty()) {
             sorted.row_starts.push_back(row_at(batch, begin));
@@ -397,6 +405,8 @@ FlatBatch sort_by_length(FlatBatch batch) {
         }
         start += length;
     }
+    for (const auto& [document, stem, length] : batch.branches)
+        sorted.branches.push_back({places[document], places[stem], length});
     sorted.counted_padding = batch.counted_padding;
     sorted.learner_starts = batch.learner_starts;
     sorted.loss_scale = batch.loss_scale;

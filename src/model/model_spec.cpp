@@ -110,6 +110,15 @@ std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
     return format_text("the model's {} experts do not divide into {} equal parts", experts, ranks);
 }
 
+std::string ModelSpec::why_prompts_are_apart() const {
+    if (std::ranges::any_of(masks(), &attention::Mask::through_state))
+        return "states pass through the tokens of one answer";
+    if (std::ranges::find(ropes, RopeKind::longrope, &RopeSpec::kind) != ropes.end())
+        return "positions of longrope depend on the length of the answer";
+    if (router_aux_loss_coef > 0) return "router_aux_loss_coef counts the tokens of both";
+    return {};
+}
+
 void ModelSpec::set_router_aux_loss(double coefficient) {
     router_aux_loss_coef = coefficient;
     auto config = parse_json<nlohmann::ordered_json>(config_json).value();

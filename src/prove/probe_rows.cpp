@@ -76,11 +76,15 @@ data::Rows make_rows(const PairsOrLabels& wanted, int64_t num_rows, int longest,
             lengths.push_back(longest / 3 + random.below(longest / 2));
         std::vector<int32_t> tokens;
         std::vector<int32_t> labels;
-        for (const int32_t length : lengths) {
+        for (size_t side = 0; side < lengths.size(); ++side) {
+            const int32_t length = lengths[side];
+            // Both answers of a pair have one prompt.
+            const int32_t prompt = content.is_pair && side == 1 ? lengths[0] / 4 : 0;
             const int32_t of_document = content.is_scored ? random.below(num_labels) : 0;
             const int32_t padding = random.below(3);
             for (int32_t t = 0; t < length; ++t) {
-                tokens.push_back(random.below(vocabulary));
+                tokens.push_back(t < prompt ? tokens[static_cast<size_t>(t)]
+                                            : random.below(vocabulary));
                 const bool counts = content.is_scored ? t < length - padding : t >= length / 4;
                 const int32_t label = content.is_scored ? of_document : tokens.back();
                 labels.push_back(counts ? label : data::no_label);

@@ -168,11 +168,11 @@ public:
         Proof proof;
         proof.left_out = settings_left_out(job_.config);
         const config::Config exact = in_fp32(settings_);
-        const Outcome exact_alone = alone(exact, proof);
+        const Outcome exact_alone = alone(exact, rows_, proof);
         add(compare_exactly(in_mesh(exact, proof), exact_alone), proof);
         const std::string precision = precision_of(settings_);
         if (precision != "fp32") {
-            const Outcome rounded = alone(settings_, proof);
+            const Outcome rounded = alone(settings_, shared(rows_), proof);
             add(compare_rounded(in_mesh(settings_, proof), rounded, exact_alone, precision), proof);
         }
         const bool holds = std::ranges::all_of(proof.checks, &Check::holds);
@@ -192,15 +192,25 @@ private:
         }
     }
 
+    // The rows as the job reads them. One rank alone computes the prompt of a pair for each answer
+    // in fp32, and once where numbers are rounded.
+    data::Rows shared(data::Rows rows) const {
+        const config::TrainingSettings& training = settings_.training;
+        if (training.learns_pairs() && training.share_prompts &&
+            job_.small.spec.why_prompts_are_apart().empty())
+            rows.share_prompts();
+        return rows;
+    }
+
     // On rank 0; the others sleep, and leave it their cores.
-    Outcome alone(const config::Config& config, Proof& proof) const {
+    Outcome alone(const config::Config& config, const data::Rows& rows, Proof& proof) const {
         const Timer timer;
         Outcome outcome;
         if (job_.world.is_root()) {
             const comm::Group group(MPI_COMM_SELF);
             const mesh::Mesh mesh(group, {}, job_.mesh.device());
             outcome = train({of_one_rank(config, job_.mesh.shape()), job_.small.spec, group, mesh,
-                             mesh, rows_, probe_, job_.made_progress, nullptr});
+                             mesh, rows, probe_, job_.made_progress, nullptr});
         }
         job_.world.barrier();
         proof.seconds_alone += timer.seconds();
@@ -222,7 +232,7 @@ private:
                           .bounds = probe_.bounds};
         const Outcome outcome =
             train({config, job_.small.spec, job_.world, lossy_ ? *lossy_ : job_.mesh, job_.mesh,
-                   rows, probe, job_.made_progress, &job_.faults});
+                   shared(rows), probe, job_.made_progress, &job_.faults});
         proof.seconds_in_mesh += timer.seconds();
         return outcome;
     }

@@ -244,8 +244,11 @@ model::TokenBatch shard_texts(data::FlatBatch batch, const mesh::Mesh& mesh,
 
 attention::SequencePartition partition_of(const data::FlatBatch& batch,
                                           const mesh::MeshShape& shape) {
+    std::vector<attention::Branch> branches;
+    for (const auto& [document, stem, length] : batch.branches)
+        branches.push_back({document, stem, length});
     return {static_cast<int64_t>(batch.tokens.size()), batch.document_starts, shape.ring,
-            shape.ulysses};
+            shape.ulysses, std::move(branches)};
 }
 
 data::FlatBatch order_for_attention(data::FlatBatch batch, const mesh::Mesh& mesh) {
@@ -263,8 +266,7 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
     const bool is_weighted = !batch.weights.empty();
     if (is_weighted) batch.weights.resize(filled, 0);
     if (batch.scores != nullptr) batch.places.resize(filled, 0);
-    const auto positions =
-        attention::positions_in_documents(partition.filled_length(), partition.document_starts());
+    const auto positions = attention::positions_in_documents(partition);
 
     const attention::Layout mine =
         partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses);
@@ -286,8 +288,7 @@ model::TokenBatch shard_batch(data::FlatBatch batch, const mesh::Mesh& mesh,
             is_weighted ? std::optional(there(targets.weights)) : std::nullopt,
             std::move(plans),
             has_dropout(batch) ? std::optional(there(part(dropout_keys(batch)))) : std::nullopt,
-            there(part(attention::document_lengths(partition.filled_length(),
-                                                   partition.document_starts()))),
+            there(part(attention::document_lengths(partition))),
             count_from(mine, num_tokens),
             bounds,
             bounds_of_targets(bounds, targets.places),

@@ -22,12 +22,15 @@ std::vector<int64_t> document_lengths(const data::FlatBatch& batch) {
     return lengths;
 }
 
-double operations_of(const model::Transformer& model,
-                     const std::vector<data::FlatBatch>& micro_batches) {
-    double operations = 0;
-    for (const data::FlatBatch& batch : micro_batches)
-        operations += model.operations().of_training(document_lengths(batch));
-    return operations;
+// A branch has the operations of its document, without those of the tokens in common.
+double operations_of(const model::Operations& operations, const data::FlatBatch& batch) {
+    std::vector<int64_t> lengths = document_lengths(batch);
+    std::vector<int64_t> in_common;
+    for (const auto& [document, stem, length] : batch.branches) {
+        lengths[document] += length;
+        in_common.push_back(length);
+    }
+    return operations.of_training(lengths) - operations.of_training(in_common);
 }
 
 }  // namespace
@@ -67,8 +70,8 @@ StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
                 if (batch.content.is_judged)
                     sum[desirable] += static_cast<double>(batch.num_desirable());
                 sum[counted] += static_cast<double>(batch.num_counted());
+                sum[operations] += operations_of(model.operations(), batch);
             }
-            sum[operations] += operations_of(model, of_learners[learner]);
         }
         for (const data::FlatBatch& batch : joined) {
             const auto partition = partition_of(batch, mesh.shape());
@@ -105,8 +108,7 @@ double count_longest(const comm::Group& world, const model::Transformer& model,
     constexpr double unit = 1000;  // operations: the largest step that there can be fits
     std::vector<int64_t> longest;
     for (const data::FlatBatch& batch : micro_batches)
-        longest.push_back(
-            std::llround(model.operations().of_training(document_lengths(batch)) / unit));
+        longest.push_back(std::llround(operations_of(model.operations(), batch) / unit));
     longest = world.maximum(std::move(longest));
     return unit * static_cast<double>(std::accumulate(longest.begin(), longest.end(), int64_t{0}));
 }

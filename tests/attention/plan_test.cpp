@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
             const SequencePartition partition(length, random_starts(length, seed), ring, ulysses);
             cut_by_documents += is_cut_by_documents(partition) ? 1 : 0;
             const int64_t filled = partition.filled_length();
-            const auto positions = positions_in_documents(filled, partition.document_starts());
+            const auto positions = positions_in_documents(partition);
             Pairs seen;
             RingWork work{0, 0};
             for (int64_t r = 0; r < ring; ++r) {
@@ -178,57 +178,119 @@ std::vector<int64_t> received_keys(const std::vector<Plan>& plans,
 
 }  // namespace
 
-// Every query meets the keys of its window once, wherever they are held, and no key travels that no
-// query of its receiver sees.
-BOOST_AUTO_TEST_CASE(tiles_of_a_window_are_its_mask) {
-    int exchanges = 0;
-    for (const auto& [length, ring, ulysses] : cases) {
-        for (unsigned seed = 0; seed < 8; ++seed) {
-            const SequencePartition partition(length, random_starts(length, seed), ring, ulysses);
-            const int64_t filled = partition.filled_length();
-            const auto positions = positions_in_documents(filled, partition.document_starts());
-            for (const int64_t window : {1, 2, 5, 17, 64, 1000}) {
-                std::vector<Plan> plans;
-                for (int64_t r = 0; r < ring; ++r)
-                    plans.push_back(make_plan(partition, r, {.window = window}));
-                Pairs seen;
-                for (int64_t r = 0; r < ring; ++r) {
-                    const Plan& plan = plans[static_cast<size_t>(r)];
-                    const auto queries = held(partition.of_ring_rank(r));
-                    if (!plan.exchange) {
-                        for (int64_t step = 0; step < ring; ++step)
-                            count_pairs(plan.steps[static_cast<size_t>(step)], queries,
-                                        held(partition.of_ring_rank((r + ring - step) % ring)),
-                                        seen);
-                        continue;
-                    }
-                    ++exchanges;
-                    const auto received = received_keys(plans, partition, r);
-                    count_pairs(plan.steps.at(0), queries, queries, seen);
-                    Pairs others;
-                    count_pairs(plan.steps.at(1), queries, received, others);
-                    std::set<int64_t> needed;
-                    for (const auto& [pair, times] : others) {
-                        needed.insert(pair.second);
-                        seen[pair] += times;
-                    }
-                    BOOST_TEST(needed.size() == received.size());
-                }
-                size_t expected = 0;
-                bool all_once = true;
-                for (int64_t q = 0; q < filled; ++q) {
-                    const int64_t begin = q - positions[static_cast<size_t>(q)];
-                    for (int64_t k = std::max(begin, q - window + 1); k <= q; ++k) {
-                        ++expected;
-                        all_once = all_once && seen[{q, k}] == 1;
-                    }
-                }
-                BOOST_TEST(all_once);
-                BOOST_TEST(seen.size() == expected);
+namespace {
+
+// Every second document goes on behind a part of the one before it.
+std::vector<Branch> random_branches(const std::vector<int64_t>& starts, unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<Branch> branches;
+    for (size_t document = 1; document < starts.size(); document += 2)
+        branches.push_back(
+            {document, document - 1,
+             1 + static_cast<int64_t>(
+                     random() % static_cast<unsigned>(starts[document] - starts[document - 1]))});
+    return branches;
+}
+
+// The tokens of a document in their order, with those that a branch shares.
+std::vector<std::vector<int64_t>> tokens_of_documents(const SequencePartition& partition) {
+    const auto& starts = partition.document_starts();
+    std::vector<std::vector<int64_t>> documents(starts.size());
+    for (const Branch& branch : partition.branches())
+        for (int64_t token = 0; token < branch.length; ++token)
+            documents[branch.document].push_back(starts[branch.stem] + token);
+    for (size_t document = 0; document < starts.size(); ++document)
+        for (int64_t token = starts[document];
+             token <
+             (document + 1 < starts.size() ? starts[document + 1] : partition.filled_length());
+             ++token)
+            documents[document].push_back(token);
+    return documents;
+}
+
+// The pairs of queries and keys in the plans of all ranks. Counts the plans with an exchange, of
+// which no key is sent that no query of its receiver sees.
+Pairs pairs_of(const std::vector<Plan>& plans, const SequencePartition& partition, int& exchanges) {
+    const int64_t ring = partition.ring();
+    Pairs seen;
+    for (int64_t r = 0; r < ring; ++r) {
+        const Plan& plan = plans[static_cast<size_t>(r)];
+        const auto queries = held(partition.of_ring_rank(r));
+        if (!plan.exchange) {
+            for (int64_t step = 0; step < ring; ++step)
+                count_pairs(plan.steps[static_cast<size_t>(step)], queries,
+                            held(partition.of_ring_rank((r + ring - step) % ring)), seen);
+            continue;
+        }
+        ++exchanges;
+        const auto received = received_keys(plans, partition, r);
+        count_pairs(plan.steps.at(0), queries, queries, seen);
+        Pairs others;
+        count_pairs(plan.steps.at(1), queries, received, others);
+        std::set<int64_t> needed;
+        for (const auto& [pair, times] : others) {
+            needed.insert(pair.second);
+            seen[pair] += times;
+        }
+        BOOST_TEST(needed.size() == received.size());
+    }
+    return seen;
+}
+
+void check_window(const SequencePartition& partition, int64_t window, int& exchanges) {
+    std::vector<Plan> plans;
+    for (int64_t r = 0; r < partition.ring(); ++r)
+        plans.push_back(make_plan(partition, r, {.window = window}));
+    Pairs seen = pairs_of(plans, partition, exchanges);
+    const auto& starts = partition.document_starts();
+    const auto documents = tokens_of_documents(partition);
+    size_t expected = 0;
+    bool all_once = true;
+    for (size_t document = 0; document < documents.size(); ++document) {
+        const auto& tokens = documents[document];
+        for (size_t q = 0; q < tokens.size(); ++q) {
+            if (tokens[q] < starts[document]) continue;  // of the stem
+            const size_t last = static_cast<size_t>(window) - 1;
+            for (size_t k = q > last ? q - last : 0; k <= q; ++k) {
+                ++expected;
+                all_once = all_once && seen[{tokens[q], tokens[k]}] == 1;
             }
         }
     }
-    BOOST_TEST(exchanges > 50);
+    BOOST_TEST(all_once);
+    BOOST_TEST(seen.size() == expected);
+}
+
+}  // namespace
+
+// Every query meets the keys of its window once, wherever they are held.
+BOOST_AUTO_TEST_CASE(tiles_of_a_window_are_its_mask) {
+    int exchanges = 0;
+    for (const auto& [length, ring, ulysses] : cases)
+        for (unsigned seed = 0; seed < 8; ++seed) {
+            const std::vector<int64_t> starts = random_starts(length, seed);
+            const SequencePartition plain(length, starts, ring, ulysses);
+            const SequencePartition branched(length, starts, ring, ulysses,
+                                             random_branches(starts, seed));
+            for (const int64_t window : {1, 2, 5, 17, 64, 1000}) {
+                check_window(plain, window, exchanges);
+                check_window(branched, window, exchanges);
+            }
+        }
+    BOOST_TEST(exchanges > 100);
+}
+
+BOOST_AUTO_TEST_CASE(a_branch_goes_on_behind_its_stem) {
+    const SequencePartition partition(12, {0, 7}, 2, 1, {{1, 0, 3}});
+    BOOST_TEST(positions_in_documents(partition) ==
+               (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 3, 4, 5, 6, 7}));
+    BOOST_TEST(document_lengths(partition) ==
+               (std::vector<int64_t>{7, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8}));
+    double work = 0;
+    for (int64_t rank = 0; rank < 2; ++rank) work += tile_work(make_plan(partition, rank));
+    BOOST_TEST(work == 7 * 8 / 2 + 5 * 3 + 5 * 6 / 2);
+    BOOST_TEST(partition.work().mean == work / 2);
+    BOOST_CHECK_THROW(make_plan(partition, 0, {.through_state = true}), ringshard::Error);
 }
 
 BOOST_AUTO_TEST_CASE(a_narrow_window_sends_few_keys) {
@@ -350,8 +412,7 @@ BOOST_AUTO_TEST_CASE(chains_lead_through_documents_in_order) {
                             token(begin + row);
                 }
             }
-            const auto positions =
-                positions_in_documents(partition.filled_length(), partition.document_starts());
+            const auto positions = positions_in_documents(partition);
             for (int64_t rank = 0; rank < ring; ++rank) {
                 const Chain& chain = chains[static_cast<size_t>(rank)];
                 const std::vector<int64_t> tokens = held(partition.of_ring_rank(rank));

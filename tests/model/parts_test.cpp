@@ -112,9 +112,9 @@ struct Setting {
     attention::SequencePartition partition{tokens, document_starts, 1, 1};
     std::vector<attention::Mask> masks{{}};
     std::vector<attention::Plan> plans = attention::make_plans(partition, 0, masks);
-    Positions positions{{ops::make_rope_table(
-        at::tensor(attention::positions_in_documents(tokens, document_starts)),
-        inverse_frequencies({}, 8), 1.0)}};
+    Positions positions{
+        {ops::make_rope_table(at::tensor(attention::positions_in_documents(partition)),
+                              inverse_frequencies({}, 8), 1.0)}};
 };
 
 enum class Freeze { nothing, every_second_group, all_but_adapters };

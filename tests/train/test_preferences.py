@@ -1,6 +1,7 @@
 """Learning from pairs of answers: the numbers of TRL's DPOTrainer, in every layout, and what is refused."""
 
 import glob
+import gzip
 import json
 import math
 import os
@@ -25,6 +26,7 @@ warnings.filterwarnings("ignore")
 logging.disable_progress_bar()
 torch.set_num_threads(1)
 PAIRS, LENGTH, BATCH = 24, 48, 4
+FAMILIES = os.path.join(FOLDER, "..", "parity", "data", "families")
 START = os.path.join(FOLDER, "..", "parity", "data", "adapters", "start", "qwen2_qv")
 WORDS = ("the harbour keeps its lamps until morning and every ferry slowly meets another one often carefully almost together why do birds "
          "cost nothing on a bright day if it never rains again we say that old bridges quickly carry more trains than new roads").split()
@@ -147,6 +149,10 @@ class Pairs(ScoredRows):
             if a["step"] > 1:
                 self.assertAlmostEqual(a["rewards/accuracies"], b["rewards/accuracies"], delta=1e-6, msg=a["step"])
 
+    def refuse(self, code, says, *flags, rows=None, **options):
+        data = rows and self.write("bad.jsonl", rows)
+        self.expect(self.train("refused", "--per_device_train_batch_size", "1", *flags, data=data, **options), code, *says)
+
     def sides(self, row):
         """Of both answers of a row of texts: the ids of the sequence, and where the answer begins."""
         prompt, *both = (self.tokenizer(text)["input_ids"] for text in (
@@ -259,6 +265,38 @@ class Layouts(Pairs):
         self.assertTrue(then[0] == then[1] > first, then)
 
 
+class SharedPrompts(Pairs):
+    """The tokens that both answers of a pair begin with are computed once, and nothing else changes."""
+
+    def family(self, name):
+        with gzip.open(os.path.join(FAMILIES, name + ".json.gz")) as file:
+            return self.make_model(name, json.load(file)["config"], vocab_size=512, eos_token_id=0, pad_token_id=0)
+
+    def test_numbers_are_those_of_whole_answers(self):
+        for name in (None, *some_of(["gpt_oss", "gemma2", "deepseek_v3", "ministral3"])):
+            model = self.family(name) if name else MODEL
+            # AdamW takes gradients that are noise as steps of full size.
+            flags = ["--adam_epsilon", "1e-5", *(["--router_aux_loss_coef", "0"] if name == "gpt_oss" else [])]
+            apart = self.steps(f"apart-{name}", *flags, "--share_prompts", "false", model=model)
+            for number, (ranks, layout) in enumerate([(None, []), LAYOUTS[3]]):
+                with self.subTest(model=name, layout=layout):
+                    shared = self.steps(f"shared-{name}-{number}", *flags, *layout, model=model, ranks=ranks)
+                    self.expect_steps(shared, apart)
+                    self.assertEqual([step["num_tokens"] for step in shared], [step["num_tokens"] for step in apart])
+                    self.assertNotEqual([step["grad_norm"] for step in shared], [step["grad_norm"] for step in apart])
+
+    def test_models_that_read_a_prompt_beside_its_answer(self):
+        for name, why in (("qwen3_next", "states pass through"), ("phi3-longrope", "longrope")):
+            model = self.family(name)
+            done = self.train("apart-" + name, model=model)
+            self.expect(done, 0, "prompts of pairs: computed for each answer, since", why)
+            self.refuse(78, ["share_prompts", why], "--share_prompts", "true", model=model)
+        experts = self.make_model("balanced", EXPERTS)
+        self.refuse(78, ["share_prompts", "router_aux_loss_coef"], "--share_prompts", "true", "--router_aux_loss_coef", "0.01", model=experts)
+        texts = self.write("texts.jsonl", [{"prompt": row["prompt"], "completion": row["chosen"]} for row in self.rows])
+        self.expect(self.train("refused", "--share_prompts", "true", data=texts, command="sft"), 78, "share_prompts")
+
+
 class Evaluation(Pairs):
     def log_probabilities(self, folder, rows):
         """Of both answers of each pair: pairs x 2."""
@@ -308,10 +346,6 @@ class Evaluation(Pairs):
 
 
 class BadInput(Pairs):
-    def refuse(self, code, says, *flags, rows=None, **options):
-        data = rows and self.write("bad.jsonl", rows)
-        self.expect(self.train("refused", "--per_device_train_batch_size", "1", *flags, data=data, **options), code, *says)
-
     def test_rows_that_are_no_pairs(self):
         full = self.rows[0]
 

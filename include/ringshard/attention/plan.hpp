@@ -24,8 +24,8 @@ struct Mask {
 // can be: half the square of the length without a window.
 double visible_pairs(double length, const Mask& mask);
 
-// A rectangle of adjacent queries and adjacent keys of one document that attend to each other:
-// offsets in the tokens that this rank holds.
+// A rectangle of adjacent queries and adjacent keys of one document, or of a branch and its stem,
+// that attend to each other: offsets in the tokens that this rank holds.
 struct Tile {
     int64_t q;
     int64_t k;
@@ -38,7 +38,8 @@ struct Tile {
 // Queries and keys are the same tokens or have none in common. document_starts: where documents
 // begin in the uncut list, ascending from 0. Linear in runs and documents.
 std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
-                             std::span<const int64_t> document_starts, const Mask& mask = {});
+                             std::span<const int64_t> document_starts, const Mask& mask = {},
+                             std::span<const Branch> branches = {});
 
 // The keys that ring ranks send to each other where each needs few of them.
 struct KeyExchange {
@@ -75,7 +76,7 @@ struct Plan {
     // are two steps: its own keys, and those that it received, rank after rank.
     std::vector<std::vector<Tile>> steps;
     // Every query and every key is in one tile only, so that results are written and not merged:
-    // true of any documents where a rank holds all of the list.
+    // true of any documents without branches where a rank holds all of the list.
     bool meets_once = false;
     std::optional<KeyExchange> exchange{};
     std::optional<Chain> chain{};  // of a mask through states, which has no tiles
@@ -91,10 +92,9 @@ Plan make_plan(const SequencePartition& partition, int64_t ring_rank, const Mask
 std::vector<Plan> make_plans(const SequencePartition& partition, int64_t ring_rank,
                              std::span<const Mask> masks);
 
-// Positions count within the document.
-std::vector<int64_t> positions_in_documents(int64_t num_tokens,
-                                            std::span<const int64_t> document_starts);
-// For each token, how many tokens its document has.
-std::vector<int64_t> document_lengths(int64_t num_tokens, std::span<const int64_t> document_starts);
+// Positions count within the document, of which those of a branch go on behind its stem.
+std::vector<int64_t> positions_in_documents(const SequencePartition& partition);
+// For each token, how many tokens its document has, with those that a branch shares.
+std::vector<int64_t> document_lengths(const SequencePartition& partition);
 
 }  // namespace ringshard::attention

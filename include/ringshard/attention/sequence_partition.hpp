@@ -16,6 +16,14 @@ using Layout = std::vector<Run>;  // the tokens of a rank, ascending
 
 int64_t num_tokens(const Layout& layout);
 
+// A document that goes on behind the first tokens of another one, its stem. Both have these tokens
+// in common, and the list has them once.
+struct Branch {
+    size_t document;
+    size_t stem;     // not a branch itself
+    int64_t length;  // of the tokens in common
+};
+
 // The work of causal attention within documents on each ring rank: pairs of one of its queries and
 // a key that it sees.
 struct RingWork {
@@ -33,13 +41,14 @@ public:
     // document_starts: where documents begin, ascending from 0. The list is filled up to a multiple
     // of 2 x ring x ulysses with a document of its own.
     SequencePartition(int64_t num_tokens, std::vector<int64_t> document_starts, int64_t ring,
-                      int64_t ulysses);
+                      int64_t ulysses, std::vector<Branch> branches = {});
 
     int64_t filled_length() const { return filled_length_; }
     int64_t tokens_per_rank() const { return filled_length_ / (ring_ * ulysses_); }
     int64_t ring() const { return ring_; }
     // Includes the start of the filler document, if there is one.
     const std::vector<int64_t>& document_starts() const { return document_starts_; }
+    const std::vector<Branch>& branches() const { return branches_; }
     const Layout& of_ring_rank(int64_t ring_rank) const;
     Layout of_rank(int64_t ring_rank, int64_t ulysses_rank) const;
     RingWork work() const;
@@ -47,6 +56,7 @@ public:
 private:
     int64_t filled_length_;
     std::vector<int64_t> document_starts_;
+    std::vector<Branch> branches_;
     int64_t ring_;
     int64_t ulysses_;
     std::vector<Layout> ring_layouts_;

@@ -146,6 +146,7 @@ struct TrainingSettings {
     // Of method kto: the weights of the losses of answers.
     double desirable_weight = 1.0;
     double undesirable_weight = 1.0;
+    bool share_prompts = true;  // where the model lets both answers of a pair have them
     // Of method reward and classification.
     std::optional<double> center_rewards_coefficient;
     std::optional<Pooling> pooling;  // of method embedding; unset: the model's own, or lasttoken

@@ -37,6 +37,14 @@ struct FlatBatch {
         bool operator==(const RowStart&) const = default;
     };
     std::vector<RowStart> row_starts{};
+    // A document that goes on behind the first tokens of another one, which both have in common.
+    struct Branch {
+        size_t document;
+        size_t stem;
+        int64_t length;
+        bool operator==(const Branch&) const = default;
+    };
+    std::vector<Branch> branches{};
     RowContent content{};
     int64_t num_targets() const;
     double loss_weight() const;  // of all targets, or 1 for each pair, judged answer or anchor
@@ -50,12 +58,18 @@ struct FlatBatch {
     };
     std::vector<LearnerStart> learner_starts{{0}};
     double loss_scale = 1;  // multiplies all losses
-    // Counts tokens like TRL, which includes the padding of flattened rows to a multiple.
-    int64_t num_counted() const { return static_cast<int64_t>(tokens.size()) + counted_padding; }
+    // Counts tokens like TRL, which includes the padding of flattened rows to a multiple,
+    // and tokens in common for each of their documents.
+    int64_t num_counted() const { return num_of_documents() + counted_padding; }
     int64_t counted_padding = 0;
     void count_padding(int64_t multiple) {
-        const auto length = static_cast<int64_t>(tokens.size());
+        const int64_t length = num_of_documents();
         counted_padding = (length + multiple - 1) / multiple * multiple - length;
+    }
+    int64_t num_of_documents() const {
+        auto count = static_cast<int64_t>(tokens.size());
+        for (const Branch& branch : branches) count += branch.length;
+        return count;
     }
 };
 
@@ -84,6 +98,9 @@ public:
     // Of judged answers, for append_baseline().
     void give_baseline(const BaselineRule& rule);
     bool has_baseline() const { return baseline_.has_value(); }
+    // Lets batches have the tokens that both documents of a pair begin with once.
+    void share_prompts() { shares_prompts_ = true; }
+    bool shares_prompts() const { return shares_prompts_; }
     // Returns the totals in the plan's file; for a file of an older version, which has none,
     // computes them from all rows.
     RowTotals totals() const;
@@ -116,6 +133,7 @@ private:
     RowContent content_{};
     std::optional<RowTotals> totals_;
     std::optional<BaselineRule> baseline_;
+    bool shares_prompts_ = false;
     std::shared_ptr<const StoredScores> scores_;  // or null
     std::shared_ptr<const void> owner_;           // of the data that the spans show
     std::span<const uint64_t> row_starts_;

@@ -137,6 +137,9 @@ struct ModelSpec {
     int64_t num_experts() const;  // of a block that has some; 0: none has
     // Why so many ranks cannot share the experts; empty if they can.
     std::string why_experts_do_not_split(int64_t ranks) const;
+    // Why the tokens that both answers of a pair begin with are computed for each of them; empty if
+    // they need not be.
+    std::string why_prompts_are_apart() const;
     // Sets the share of the loss that balances the experts, in config_json too.
     void set_router_aux_loss(double coefficient);
     // Gives the model a head of its own, in config_json too.

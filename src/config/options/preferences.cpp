@@ -67,6 +67,9 @@ void add_preference_options(OptionTable& table) {
                "With method kto: the weight of the losses of undesirable answers.")
         .shapes_loss_if_set()
         .at_least(0);
+    group.serve("share_prompts", &TrainingSettings::share_prompts,
+                "With pairs of answers: the tokens that both answers of a pair begin with are "
+                "computed once. Numbers differ by rounding alone.");
 
     const std::string before =
         "the log-probabilities of the reference, which is the model at the start of the run, are "

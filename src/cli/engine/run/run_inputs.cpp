@@ -12,6 +12,7 @@
 #include "ringshard/model/tied_head.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "settle_head.hpp"
+#include "share_prompts.hpp"
 #include "vocabulary.hpp"
 
 namespace ringshard::cli {
@@ -236,6 +237,9 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     if (!data) return data.failure();
     if (const auto failure = give_baselines(context.settings, placement.shape.data(), data.value()))
         return comm::found_by_all(*failure);
+    if (keeps == RowsToKeep::with_targets)
+        if (const auto failure = share_prompts(context, model.spec, data.value()))
+            return comm::found_by_all(*failure);
     return RunInputs{std::move(model.folder), std::move(model.spec), std::move(model.adapters),
                      std::move(data).value()};
 }

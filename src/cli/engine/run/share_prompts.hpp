@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+
+#include "run_data.hpp"
+
+namespace ringshard::cli {
+
+// Lets batches have the prompt of a pair once, as share_prompts says, and reports it. Fails (78) if
+// it is asked for and the model reads a prompt otherwise beside another answer.
+std::optional<Failure> share_prompts(const CommandContext& context, const model::ModelSpec& spec,
+                                     RunData& data);
+
+}  // namespace ringshard::cli
