@@ -76,6 +76,11 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec, const Fusions& fusi
     for (const auto& mixer : spec.mixers)
         add_layer(std::visit(maker, mixer.part), around, spec.width, fusions);
     if (spec.last) add_layer(std::visit(maker, spec.last->part), around, spec.width, fusions);
+    if (!spec.stream_factor.empty())
+        stream_factor_ = unit.add({.tensors = {{spec.stream_factor, {1}}},
+                                   .initial = shard::InitialValues::ones,
+                                   .placement = {.is_trained = false},
+                                   .update = shard::UpdateKind::at_own_rate});
 }
 
 std::unique_ptr<const LayerInput> Block::make_input(std::shared_ptr<const Norm> norm,
@@ -149,6 +154,7 @@ at::Tensor Block::forward(const BlockContext& context, const UnitTensors& weight
     const Pass pass{context, weights, saved};
     for (const Placed& one : layers_) saved[one.result] = one.layer->forward(pass);
     at::Tensor output = saved[layers_.back().result];
+    if (stream_factor_) output.mul_(weights[*stream_factor_]);
     slots_.drop(saved, context.policy);
     return output;
 }
@@ -156,6 +162,7 @@ at::Tensor Block::forward(const BlockContext& context, const UnitTensors& weight
 void Block::backward(const BlockContext& context, const UnitTensors& weights,
                      const UnitTensors& gradients, const at::Tensor& gradient, Saved saved) const {
     BackwardPass pass{{context, weights, saved}, gradients, gradient, gradient};
+    if (stream_factor_) gradient.mul_(weights[*stream_factor_]);
     for (size_t i = 0; is_read(i); ++i)
         if (const Placed& one = layers_[i]; !saved.has(one.result))
             saved[one.result] = one.layer->forward(pass);

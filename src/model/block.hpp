@@ -72,6 +72,7 @@ private:
     SavedLayout slots_;
     SavedSlot input_;  // [t, w]
     std::vector<Placed> layers_;
+    std::optional<shard::ParameterId> stream_factor_;
 };
 
 }  // namespace ringshard::model

@@ -36,7 +36,8 @@ constexpr const char* read_fields =
 // Fields of transformers' classes, and of releases, that no text model is computed with.
 constexpr const char* other_fields =
     "_attn_implementation _attn_implementation_autoset _name_or_path _sliding_window_pattern "
-    "add_cross_attention attn_implementation attn_implementation_autoset auto_map aux_loss_alpha "
+    "add_cross_attention attn_implementation attn_implementation_autoset audio_config "
+    "audio_token_id auto_map aux_loss_alpha boa_token_id eoa_token_id eoa_token_index "
     "base_model_ep_plan base_model_fsdp_plan base_model_pp_plan base_model_tp_plan block_dim "
     "block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu "
     "block_use_xavier_init boi_token_id boi_token_index bos_token_id cache_implementation "

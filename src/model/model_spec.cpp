@@ -85,10 +85,14 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
 
 std::set<std::string> ModelSpec::never_trained() const {
     std::set<std::string> tensors;
-    for (size_t block = 0; block < blocks.size(); ++block)
-        if (const ExpertsSpec* const experts = blocks[block].experts();
-            experts != nullptr && !experts->correction.empty())
-            tensors.insert(format_text("{}.{}.{}", names.blocks, block, experts->correction));
+    const auto add = [&](size_t block, const std::string& name) {
+        if (!name.empty()) tensors.insert(format_text("{}.{}.{}", names.blocks, block, name));
+    };
+    for (size_t block = 0; block < blocks.size(); ++block) {
+        add(block, blocks[block].stream_factor);
+        if (const ExpertsSpec* const experts = blocks[block].experts())
+            add(block, experts->correction);
+    }
     return tensors;
 }
 

@@ -4,18 +4,34 @@
 
 namespace ringshard::model {
 
+namespace {
+
+// Blocks that share a rope have heads of one width.
+std::vector<int64_t> head_dims_of_ropes(const ModelSpec& spec) {
+    std::vector<int64_t> head_dims(spec.ropes.size(), spec.heads().head_dim);
+    for (const BlockSpec& block : spec.blocks)
+        for (const auto& mixer : block.mixers)
+            if (const auto* const attention = std::get_if<AttentionSpec>(&mixer.part))
+                if (attention->rope) head_dims[*attention->rope] = attention->heads.head_dim;
+    return head_dims;
+}
+
+}  // namespace
+
 PositionTables::PositionTables(const ModelSpec& spec, c10::Device device)
     : query_scale_(spec.query_scale) {
     const bool attends = std::ranges::any_of(
         spec.masks(), [](const attention::Mask& mask) { return !mask.through_state; });
     if (!attends) return;  // there are no heads to rotate
     ropes_ = spec.ropes;
-    head_dim_ = spec.heads().head_dim;
-    for (const RopeSpec& rope : ropes_) {
-        frequencies_.push_back(inverse_frequencies(rope, head_dim_).to(device));
+    head_dims_ = head_dims_of_ropes(spec);
+    for (size_t number = 0; number < ropes_.size(); ++number) {
+        const RopeSpec& rope = ropes_[number];
+        const int64_t head_dim = head_dims_[number];
+        frequencies_.push_back(inverse_frequencies(rope, head_dim).to(device));
         auto& of_long = long_frequencies_.emplace_back();
         if (rope.kind == RopeKind::longrope)
-            of_long = inverse_frequencies(rope, head_dim_, Document::is_long).to(device);
+            of_long = inverse_frequencies(rope, head_dim, Document::is_long).to(device);
     }
 }
 
@@ -34,7 +50,7 @@ ops::RopeTable PositionTables::table(size_t rope, const TokenBatch& batch) const
         table.cosine.mul_(is_short).add_(of_long.cosine.mul_(is_long));
         table.sine.mul_(is_short).add_(of_long.sine.mul_(is_long));
     }
-    table.head_dim = head_dim_;
+    table.head_dim = head_dims_[rope];
     table.is_interleaved = spec.is_interleaved;
     return table;
 }

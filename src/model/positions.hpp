@@ -26,7 +26,7 @@ private:
 
     std::vector<RopeSpec> ropes_;
     std::optional<QueryScale> query_scale_;
-    int64_t head_dim_ = 0;
+    std::vector<int64_t> head_dims_;                           // of the heads that turn so
     std::vector<at::Tensor> frequencies_;                      // [r / 2], fp32
     std::vector<std::optional<at::Tensor>> long_frequencies_;  // of long documents, if they differ
 };

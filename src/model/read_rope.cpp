@@ -34,7 +34,8 @@ const std::vector<Kind>& kinds() {
         {"longrope",
          RopeKind::longrope,
          {"factor", "original_max_position_embeddings", "attention_factor", "short_factor",
-          "long_factor"}}};
+          "long_factor"}},
+        {"proportional", RopeKind::proportional, {"factor"}}};
     return all;
 }
 
@@ -46,7 +47,7 @@ const Kind* find_kind(ConfigReader& rope) {
         if (type == kind.name) return &kind;
     rope.complain(
         format_text("{} = {}: this program serves the positions \"default\", \"linear\", "
-                    "\"llama3\", \"yarn\" and \"longrope\"",
+                    "\"llama3\", \"yarn\", \"longrope\" and \"proportional\"",
                     key, shown(type.dump())));
     return nullptr;
 }
@@ -145,8 +146,11 @@ void read_scaling(ConfigReader& rope, const RopeForm& form, int64_t original, Ro
     const bool tells_by_length = spec.kind == RopeKind::longrope ||
                                  (spec.kind == RopeKind::yarn && rope.content().contains("factor"));
     const double lengthening = static_cast<double>(form.max_positions) / spec.original_positions;
-    spec.factor = tells_by_length ? rope.number_above_0("factor", lengthening)
-                                  : rope.number_above_0("factor");
+    if (spec.kind == RopeKind::proportional)
+        spec.factor = rope.number_above_0("factor", 1);
+    else
+        spec.factor = tells_by_length ? rope.number_above_0("factor", lengthening)
+                                      : rope.number_above_0("factor");
     if (spec.kind == RopeKind::yarn) read_yarn(rope, spec);
     if (spec.kind == RopeKind::longrope) read_longrope(rope, form, spec);
     if (spec.kind == RopeKind::llama3) read_llama3(rope, spec);

@@ -62,10 +62,19 @@ at::Tensor longrope_frequencies(const RopeSpec& rope, const at::Tensor& powers, 
     return (at::tensor(factors, powers.options()) * powers).reciprocal();
 }
 
+at::Tensor proportional_frequencies(const RopeSpec& rope, const at::Tensor& powers) {
+    const auto turning =
+        static_cast<int64_t>(static_cast<double>(powers.size(0)) * rope.rotated_part);
+    const at::Tensor frequencies = powers.reciprocal().div_(rope.factor);
+    frequencies.slice(0, turning).zero_();
+    return frequencies;
+}
+
 }  // namespace
 
 int64_t RopeSpec::rotated_width(int64_t head_dim) const {
     if (rotated_elements > 0) return rotated_elements;
+    if (kind == RopeKind::proportional) return head_dim;
     return static_cast<int64_t>(static_cast<double>(head_dim) * rotated_part);
 }
 
@@ -80,6 +89,7 @@ at::Tensor inverse_frequencies(const RopeSpec& rope, int64_t head_dim, Document 
         case RopeKind::llama3: return llama3_frequencies(rope, powers.reciprocal());
         case RopeKind::yarn: return yarn_frequencies(rope, powers, width);
         case RopeKind::longrope: return longrope_frequencies(rope, powers, document);
+        case RopeKind::proportional: return proportional_frequencies(rope, powers);
     }
     return powers.reciprocal();
 }

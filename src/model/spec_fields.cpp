@@ -45,6 +45,7 @@ std::string text(RopeKind kind) {
         case RopeKind::llama3: return "llama3";
         case RopeKind::yarn: return "yarn";
         case RopeKind::longrope: return "longrope";
+        case RopeKind::proportional: return "proportional";
     }
     return {};
 }
@@ -96,16 +97,18 @@ std::string text(const attention::Mask& mask) {
 }
 
 void add(Fields& fields, const AttentionSpec& attention) {
-    const auto& [heads, is_fused, is_fused_by_heads, qkv, has_bias, has_out_bias, module, out,
-                 head_norm, norms_rotated_heads, query_norm, key_norm, rope, mask, gates, has_sinks,
-                 scores] = attention;
+    const auto& [heads, is_fused, is_fused_by_heads, values_are_keys, qkv, has_bias, has_out_bias,
+                 module, out, head_norm, norms_rotated_heads, query_norm, key_norm, norms_values,
+                 rope, mask, gates, has_sinks, scores] = attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
     fields["qkv_is_fused_by_heads"] = text(is_fused_by_heads);
+    if (values_are_keys) fields["attention_k_eq_v"] = text(values_are_keys);
     fields["attention_bias"] = text(has_bias);
     fields["attention_out_bias"] = text(has_out_bias);
     fields["qk_norm"] = text(head_norm);
+    if (norms_values) fields["v_norm"] = text(norms_values);
     fields["norms_rotated_heads"] = text(norms_rotated_heads);
     fields["rope_of_layers"] = rope ? concat(*rope + 1) : "none";
     fields["sliding_window"] = text(mask);
@@ -220,12 +223,13 @@ void add(Fields& fields, const LayerSpec<Part>& layer, const char* kind_field, c
 
 Fields fields_of(const BlockSpec& block) {
     const auto& [width, norm, mixers, last, adapters, variants, has_biases_apart,
-                 residual_multiplier, matrices] = block;
+                 residual_multiplier, stream_factor, matrices] = block;
     Fields fields;
     add(fields, "norm", norm);
     for (const auto& mixer : mixers) add(fields, mixer, "layer_type", "attention");
     if (last) add(fields, *last, "mlp_type", "mlp");
     fields["residual_multiplier"] = text(residual_multiplier);
+    if (!stream_factor.empty()) fields[stream_factor] = text(true);
     return fields;
 }
 

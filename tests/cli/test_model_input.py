@@ -143,6 +143,10 @@ class ModelInput(TrainerTest):
             return {**of("KimiLinearForCausalLM", "kimi_linear", sliding_window=None, num_key_value_heads=4, max_position_embeddings=None,
                          model_max_length=64, moe_intermediate_size=8, tie_word_embeddings=False), **other}
 
+        def gemma4(**other):
+            given = {"hidden_activation": "gelu_pytorch_tanh", "rope_parameters": None, "hidden_size_per_layer_input": 0, **other}
+            return of("Gemma4ForCausalLM", "gemma4_text", **{key: value for key, value in given.items() if other.get(key, 0) is not None})
+
         for changes, words in (
             (of("SmolLM3ForCausalLM", "smollm3", no_rope_layers=[1]), "no_rope_layers = [1]: must be a list with 1 or 0 for each"),
             (of("SmolLM3ForCausalLM", "smollm3", layer_types=["sliding_attention"] * 3),
@@ -156,6 +160,15 @@ class ModelInput(TrainerTest):
                 use_bidirectional_attention=True), "use_bidirectional_attention = true: is not served"),
             (of("Gemma3ForCausalLM", "gemma3_text", attn_logit_softcapping=50.0, rope_parameters=None), "attn_logit_softcapping: "),
             (of("Gemma3ForCausalLM", "gemma3_text", rope_parameters={"rope_theta": 1e6}), "rope_parameters: rope_theta: must be an object for each of \"full_attention\""),
+            (gemma4(hidden_size_per_layer_input=None), "hidden_size_per_layer_input: is 256 by default, and embeddings of each layer are not served"),
+            (gemma4(hidden_size_per_layer_input=256), "hidden_size_per_layer_input = 256: embeddings of each layer (E2B, E4B) are not served"),
+            (gemma4(num_kv_shared_layers=2), "num_kv_shared_layers = 2: layers that attend to the keys of others are not served"),
+            (gemma4(enable_moe_block=True), "enable_moe_block = true: experts beside an MLP with norms of their own (26B-A4B) are not served"),
+            (gemma4(use_bidirectional_attention="all"), "use_bidirectional_attention = \"all\": tokens see earlier ones alone"),
+            (gemma4(per_layer_config={"0": {"head_dim": 32}}), "per_layer_config: 0: layers with \"full_attention\" alone have heads of their own"),
+            (gemma4(attention_k_eq_v=True, num_global_key_value_heads=3), "layers with \"full_attention\": num_key_value_heads = 3: must divide"),
+            (gemma4(rope_parameters={"full_attention": {"rope_type": "default", "partial_rotary_factor": 0.25}}),
+             "partial_rotary_factor: is served with rope_type \"proportional\" alone"),
             (of("Gemma2ForCausalLM", "gemma2", final_logit_softcapping=0), "final_logit_softcapping = 0: must be a number above 0"),
             (of("Olmo3ForCausalLM", "olmo3", rope_parameters=None, layer_types=["chunked_attention"]), "layer_types: \"chunked_attention\""),
             (of("Ministral3ForCausalLM", "ministral3", rope_parameters={}), "rope_parameters: llama_4_scaling_beta = null: must be a number above 0"),

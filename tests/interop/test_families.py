@@ -29,7 +29,7 @@ def goldens(folder):
 
 # Traces of families whose files differ: norms with an offset, experts as single and as turned tensors, corrections of routers. Ranks
 # share the experts.
-TRAINED = {"gemma3": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size", "2"], "kimi_linear": ["--ep_size", "2"],
+TRAINED = {"gemma3": [], "gemma4": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size", "2"], "kimi_linear": ["--ep_size", "2"],
            "ernie4_5_moe": ["--ep_size", "2", "--dtype", "bfloat16"],
            "glm4_moe": ["--ep_size", "2", "--dtype", "bfloat16"]}
 VOCABULARY = 512  # of the traces
@@ -200,9 +200,11 @@ class Families(TrainerTest):
                     self.check_wrapped(result, output, golden)
                     continue
                 model = self.load(output)
+                factors = {name: tensor for name, tensor in model.named_buffers() if name.endswith("layer_scalar")}  # of the stream
                 self.assertEqual({self.stored_name(name, model): list(p.shape)
-                                  for name, p in {**dict(model.named_parameters()), **corrections(model)}.items()},
+                                  for name, p in {**dict(model.named_parameters()), **corrections(model), **factors}.items()},
                                  shapes_in_memory(golden))
+                self.assertLessEqual({factor.item() for factor in factors.values()}, {1.0})
                 for correction in corrections(model).values():
                     self.assertFalse(correction.any())
                 norms = [p for name, p in model.named_parameters() if "norm" in name and name.endswith("weight")]

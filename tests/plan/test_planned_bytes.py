@@ -68,6 +68,8 @@ LAYERS = {"gpt2": {"architectures": ["GPT2LMHeadModel"], "n_embd": 256, "n_layer
                       "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
           "phi3": {"architectures": ["Phi3ForCausalLM"], "original_max_position_embeddings": 256, "max_position_embeddings": 1024,
                    "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}},
+          "gemma4_text": {"architectures": ["Gemma4ForCausalLM"], "attention_k_eq_v": True, "global_head_dim": 64, "hidden_size_per_layer_input": 0,
+                          "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2, "hidden_activation": "gelu_pytorch_tanh"},
           "kimi_linear": {"architectures": ["KimiLinearForCausalLM"], "num_experts": 8, "num_experts_per_token": 2, "linear_head_dim": 32,
                           "linear_num_heads": 8, "layer_types": ["linear_attention", "full_attention"] * 2, **LATENT},
           "qwen3_next": {"architectures": ["Qwen3NextForCausalLM"], "num_experts": 0, "linear_num_key_heads": 4, "linear_num_value_heads": 8,

@@ -61,6 +61,7 @@ struct AttentionSpec {
     bool is_fused = false;  // queries, keys and values are one tensor, `qkv`
     // Its rows are, for each key head: its query heads, the key head, the value head.
     bool is_fused_by_heads = false;
+    bool values_are_keys = false;  // as the projection makes these: there is no v_proj
     std::string qkv = "self_attn.qkv_proj";
     bool has_bias = false;  // of the query, key and value projections
     bool has_out_bias = false;
@@ -70,6 +71,7 @@ struct AttentionSpec {
     bool norms_rotated_heads = false;  // heads are normed after they have rotated, not before
     std::string query_norm = "self_attn.q_norm";
     std::string key_norm = "self_attn.k_norm";
+    bool norms_values = false;       // each head, without a weight
     std::optional<size_t> rope = 0;  // of ModelSpec::ropes; nothing: the heads do not rotate
     attention::Mask mask{};
     HeadGates gates = HeadGates::none;
@@ -278,6 +280,9 @@ struct BlockSpec {
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
     bool has_biases_apart = false;
     double residual_multiplier = 1;  // the factor of all layers
+    // A tensor of one number, not trained, by which the residual stream behind the
+    // block is multiplied; empty: none.
+    std::string stream_factor{};
     MatrixForm matrices = MatrixForm::of_outputs;
 
     // Most blocks have one mixer.

@@ -125,7 +125,7 @@ struct ModelSpec {
     std::vector<int64_t> ulysses_sizes() const;
     // Returns each mask that a block has, in the order of the blocks that have it first.
     std::vector<attention::Mask> masks() const;
-    // Returns the tensors that no run trains: corrections of routers.
+    // Returns the tensors that no run trains: corrections of routers, factors of the stream.
     std::set<std::string> never_trained() const;
     // Whether adapters change one of two tied matrices and not the other.
     bool adapters_part_tied_head() const {

@@ -9,7 +9,8 @@ namespace ringshard::model {
 
 // How positions turn the heads. In longrope documents that are longer than the original positions
 // turn in another way.
-enum class RopeKind { plain, linear, llama3, yarn, longrope };
+// Proportional ones turn whole heads, of which the frequencies of all but the first part are 0.
+enum class RopeKind { plain, linear, llama3, yarn, longrope, proportional };
 
 struct RopeSpec {
     RopeKind kind = RopeKind::plain;

@@ -30,14 +30,6 @@ static void read_scale(ConfigReader& config, ModelSpec& spec) {
     for (BlockSpec& block : spec.blocks) block.attention().scores.scale = scale;
 }
 
-static void set_four_norms(ModelSpec& spec) {
-    for (BlockSpec& block : spec.blocks) {
-        block.mixer().norms.behind = "post_attention_layernorm";
-        block.feed_forward().norms = {.before = "pre_feedforward_layernorm",
-                                      .behind = "post_feedforward_layernorm"};
-    }
-}
-
 // Caps, and windows in every second block.
 static ModelSpec read_capped(ConfigReader& config) {
     ModelSpec spec = read_gemma_fields(config, gemma_defaults("hidden_activation", 4));
@@ -61,7 +53,7 @@ static ModelSpec read_gemma(ConfigReader& config) {
 
 static ModelSpec read_gemma2(ConfigReader& config) {
     ModelSpec spec = read_capped(config);
-    set_four_norms(spec);
+    for (BlockSpec& block : spec.blocks) set_four_norms(block);
     return spec;
 }
 
@@ -78,7 +70,7 @@ static ModelSpec read_gemma3(ConfigReader& config) {
     defaults.has_ropes_by_layer = true;
     ModelSpec spec = read_gemma_fields(config, defaults);
     read_scale(config, spec);
-    set_four_norms(spec);
+    for (BlockSpec& block : spec.blocks) set_four_norms(block);
     if (config.has("attn_logit_softcapping"))
         config.complain(
             "attn_logit_softcapping: transformers does not use it in Gemma 3; set it "

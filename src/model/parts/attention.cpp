@@ -29,6 +29,7 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
                         .adapters = block.adapters,
                         .variants = block.variants,
                         .matrix = block.matrices};
+    if (attention.values_are_keys) spec.layers.pop_back();
     if (attention.is_fused) spec.layers = {{attention.qkv, attention.qkv_width()}};
     if (gates == HeadGates::sigmoid)
         spec.layers.push_back({attention.module + ".gate_proj", elements});
@@ -42,8 +43,9 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
                                     const BlockSpec& block, const AttentionSpec& attention) {
     const auto& [query_heads, key_heads, head_dim] = attention.heads;
     std::vector<HeadNorm> norms;
+    NormForm form = block.norm;
     const auto add = [&](const std::string& name, int64_t width, ops::HeadRange range) {
-        norms.emplace_back(unit, saved, Norm::Spec{name, width, block.norm}, range);
+        norms.emplace_back(unit, saved, Norm::Spec{name, width, form}, range);
     };
     const HeadNormKind kind = attention.head_norm;
     if (kind == HeadNormKind::each_head) {
@@ -53,6 +55,8 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
         add(attention.query_norm, query_heads * head_dim, {0, 1});
         add(attention.key_norm, key_heads * head_dim, {query_heads / key_heads, 1});
     }
+    form.has_weight = false;
+    if (attention.norms_values) add({}, head_dim, {query_heads + key_heads, key_heads});
     return norms;
 }
 
@@ -79,6 +83,7 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
                   .matrix = block.matrices}),
       head_norms_(head_norms_of(unit, saved, block, spec)),
       is_fused_by_heads_(spec.is_fused_by_heads),
+      values_are_keys_(spec.values_are_keys),
       norms_rotated_heads_(spec.norms_rotated_heads),
       rope_(spec.rope),
       kind_of_gates_(spec.gates),
@@ -123,8 +128,10 @@ at::Tensor Attention::mixed(const Pass& pass) const {
 }
 
 at::Tensor Attention::deal(const at::Tensor& projected) const {
-    if (!is_fused_by_heads_) return projected;
     const auto& [query_heads, key_heads, head_dim] = heads_;
+    if (values_are_keys_)
+        return at::cat({projected, projected.slice(1, query_heads * head_dim)}, 1);
+    if (!is_fused_by_heads_) return projected;
     const int64_t queries = query_heads / key_heads;
     const at::Tensor groups = projected.view({-1, key_heads, queries + 2, head_dim});
     const auto part = [&](int64_t first, int64_t count) {
@@ -134,8 +141,14 @@ at::Tensor Attention::deal(const at::Tensor& projected) const {
 }
 
 at::Tensor Attention::deal_backward(const at::Tensor& d_qkv) const {
-    if (!is_fused_by_heads_) return d_qkv;
     const auto& [query_heads, key_heads, head_dim] = heads_;
+    if (values_are_keys_) {
+        const int64_t keys = key_heads * head_dim;
+        const int64_t width = query_heads * head_dim + keys;
+        d_qkv.narrow(1, width - keys, keys).add_(d_qkv.narrow(1, width, keys));
+        return d_qkv.narrow(1, 0, width).contiguous();
+    }
+    if (!is_fused_by_heads_) return d_qkv;
     const int64_t queries = query_heads / key_heads;
     const auto part = [&](int64_t first, int64_t heads, int64_t of_group) {
         return d_qkv.narrow(1, first * head_dim, heads * head_dim)

@@ -59,7 +59,7 @@ private:
     // Returns true if the rows of qkv, but for their positions, are those of the projection.
     bool has_projected_rows(const BlockContext& context) const {
         return head_norms_.empty() && !norms_rotated_heads_ && !has_gates() &&
-               !is_fused_by_heads_ && !context.positions.query_scale;
+               !is_fused_by_heads_ && !values_are_keys_ && !context.positions.query_scale;
     }
     // Turns queries and keys to their positions, or their gradients back. In place.
     void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
@@ -72,6 +72,7 @@ private:
     Projection out_;
     std::vector<HeadNorm> head_norms_;
     bool is_fused_by_heads_;
+    bool values_are_keys_;
     bool norms_rotated_heads_;
     std::optional<size_t> rope_;
     HeadGates kind_of_gates_;

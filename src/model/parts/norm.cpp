@@ -1,5 +1,7 @@
 #include "norm.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -108,19 +110,23 @@ void Norm::add_costs_again(StageCosts& costs) const {
 HeadNorm::HeadNorm(shard::UnitLayout& unit, SavedLayout& saved, const Norm::Spec& spec,
                    ops::HeadRange range)
     : form_(spec.form),
+      width_(spec.width),
       range_(range),
-      weight_(unit.add(weight_group(spec))),
       before_(saved.add(ActivationPolicy::all_but_gate_up)),
-      inverse_rms_(saved.add(ActivationPolicy::all_but_gate_up)) {}
+      inverse_rms_(saved.add(ActivationPolicy::all_but_gate_up)) {
+    if (form_.has_weight) weight_ = unit.add(weight_group(spec));
+}
 
-ops::NormWeight HeadNorm::weight_of(const shard::UnitTensors& weights) const {
-    return with_offset(weights[weight_], form_);
+ops::NormWeight HeadNorm::weight_of(const shard::UnitTensors& weights,
+                                    const at::Tensor& rows) const {
+    if (!weight_) return {at::zeros({width_}, rows.options()), 1.0F};
+    return with_offset(weights[*weight_], form_);
 }
 
 void HeadNorm::forward(const shard::UnitTensors& weights, const at::Tensor& rows,
                        Saved& saved) const {
     const ops::HeadsBeforeNorm before =
-        ops::head_norm(rows, range_, weight_of(weights), form_.epsilon);
+        ops::head_norm(rows, range_, weight_of(weights, rows), form_.epsilon);
     saved[before_] = before.x;
     saved[inverse_rms_] = before.inverse_rms;
 }
@@ -128,7 +134,8 @@ void HeadNorm::forward(const shard::UnitTensors& weights, const at::Tensor& rows
 void HeadNorm::backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
                         const at::Tensor& d_rows, const Saved& saved) const {
     ops::head_norm_backward(d_rows, range_, {saved[before_], saved[inverse_rms_]},
-                            weight_of(weights), gradients[weight_]);
+                            weight_of(weights, d_rows),
+                            weight_ ? gradients[*weight_] : at::Tensor());
 }
 
 }  // namespace ringshard::model

@@ -62,8 +62,8 @@ private:
     std::optional<shard::ParameterId> bias_;
 };
 
-// An RMSNorm of ranges of rows, each by itself with the same weight: of the heads of the queries or
-// of the keys. In place; keeps the rows as they were.
+// An RMSNorm of ranges of rows, each by itself with the same weight, if it has one: of the heads of
+// the queries, keys or values. In place; keeps the rows as they were.
 class HeadNorm {
 public:
     // The range counts in units of the norm's width.
@@ -76,11 +76,12 @@ public:
                   const at::Tensor& d_rows, const Saved& saved) const;
 
 private:
-    ops::NormWeight weight_of(const shard::UnitTensors& weights) const;
+    ops::NormWeight weight_of(const shard::UnitTensors& weights, const at::Tensor& rows) const;
 
     NormForm form_;
+    int64_t width_;
     ops::HeadRange range_;
-    shard::ParameterId weight_;
+    std::optional<shard::ParameterId> weight_;
     SavedSlot before_;
     SavedSlot inverse_rms_;
 };

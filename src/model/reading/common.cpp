@@ -210,6 +210,12 @@ void refuse_flag(ConfigReader& config, const char* name) {
         config.complain(format_text("{} = true: is not served; must be false", name));
 }
 
+void set_four_norms(BlockSpec& block) {
+    block.mixer().norms.behind = "post_attention_layernorm";
+    block.feed_forward().norms = {.before = "pre_feedforward_layernorm",
+                                  .behind = "post_feedforward_layernorm"};
+}
+
 void set_norms_behind(BlockSpec& block) {
     block.mixer().norms = {.before = {}, .behind = "post_attention_layernorm"};
     block.feed_forward().norms = {.before = {}, .behind = "post_feedforward_layernorm"};

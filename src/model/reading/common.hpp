@@ -169,6 +169,8 @@ void set_window_of_all(ModelSpec& spec, std::optional<int64_t> window);
 void rotate_windows_alone(ModelSpec& spec);
 // Norms stand behind the branches of a block, and none before them.
 void set_norms_behind(BlockSpec& block);
+// Norms stand before the branches of a block and behind them.
+void set_four_norms(BlockSpec& block);
 // Gives the positions of read_ropes_by_layer() to the blocks.
 void set_ropes(ModelSpec& spec, const std::vector<bool>& windows);
 // Reads layer_types, sliding_window and the positions of either kind of layer, of families whose

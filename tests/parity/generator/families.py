@@ -41,6 +41,8 @@ def numbers(name, count):
 
 def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
+    if model.config.model_type.startswith("gemma4") and name.endswith(("q_norm.weight", "k_norm.weight")):
+        return 0.5, 0.2  # scores have no other factor
     if ("norm" in name or ".ln_" in name) and name.endswith("weight"):
         module = name[:-7].replace(".post_mlp", ".mlp.post_mlp") if model.config.model_type == "axk1" else name[:-7]
         module = module.replace("backbone.", "model.")
@@ -64,6 +66,8 @@ def distribution(name, shape, model):
         return 0.0, 0.23
     if name.endswith("act_fn.alpha_p") or name.endswith("act_fn.alpha_n"):
         return 0.3, 0.4
+    if name.endswith("layer_scalar"):
+        return 0.9, 0.3
     if name.endswith("sinks"):
         return 0.5, 1.0
     if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight")):
@@ -75,11 +79,12 @@ def distribution(name, shape, model):
 
 
 CORRECTIONS = ("e_score_correction_bias", "expert_bias")  # of routers
+FACTORS = ("layer_scalar",)  # of the stream
 
 
 def text_parameters(model):
     """Of a wrapped model those of its text model: nothing else is in the numbers of a text."""
-    buffers = [(name, b) for name, b in model.named_buffers() if name.endswith(CORRECTIONS)]
+    buffers = [(name, b) for name, b in model.named_buffers() if name.endswith(CORRECTIONS + FACTORS)]
     return [(name, p) for name, p in [*model.named_parameters(), *buffers]
             if not hasattr(model.config, "text_config") or "language_model." in name or name.startswith("lm_head.")]
 

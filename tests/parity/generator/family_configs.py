@@ -14,6 +14,8 @@ WINDOWS = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_atten
            "num_hidden_layers": 4}
 NO_DROPOUT = {"attention_dropout": 0.0, "residual_dropout": 0.0}
 BY_LAYER = {"full_attention": rope(1000000.0, rope_type="linear", factor=8.0), "sliding_attention": rope(10000.0)}
+GEMMA4 = {"head_dim": 8, "global_head_dim": 16, "num_global_key_value_heads": 2, "num_key_value_heads": 4, "rope_parameters": {
+    "full_attention": rope(1000000.0, rope_type="proportional", partial_rotary_factor=0.25, factor=2.0), "sliding_attention": rope()}}
 YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 DELTA = {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
          "rope_parameters": rope(partial_rotary_factor=0.25)}
@@ -68,6 +70,9 @@ CONFIGS = {
     "glm": sizes(model_type="glm", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
     "glm4": sizes(model_type="glm4", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
     "cohere": sizes(model_type="cohere", rope_parameters=rope(), logit_scale=0.3, attention_bias=True),
+    "gemma4": sizes(model_type="gemma4_text", attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=3.0, **{**GEMMA4, **WINDOWS}),
+    "gemma4-wrapped": {"model_type": "gemma4_unified", "vision_config": {"mm_embed_dim": 16, "mm_posemb_size": 4, "patch_size": 2}, "text_config": sizes(
+        model_type="gemma4_unified_text", attention_bias=True, **{**GEMMA4, **WINDOWS, "pad_token_id": 0})},
     "cohere2": sizes(model_type="cohere2", rope_parameters=rope(), logit_scale=0.3, **WINDOWS),
     "ministral3": MINISTRAL3,
     "exaone4": sizes(model_type="exaone4", rope_parameters=rope(), **WINDOWS),

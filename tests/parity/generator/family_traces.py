@@ -23,7 +23,7 @@ from family_configs import CONFIGS
 
 FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}, "gemma3": {"packing": True}, "cohere2": {"packing": True},
             "qwen3_5": {}, "bamba": {}, "lfm2": {}, "falcon_h1": {}, "deepseek_v3": {"packing": True, "max_steps": 6},
-            "nemotron_h": {"max_steps": 6}, "kimi_linear": {"max_steps": 6},
+            "nemotron_h": {"max_steps": 6}, "kimi_linear": {"max_steps": 6}, "gemma4": {"packing": True},
             "apertus": {}, "gpt_oss": {},
             "qwen3_moe": {"packing": True, "max_steps": 10}, "olmoe": {},
             "glm4_moe": {"max_steps": 6}, "ernie4_5_moe": {"max_steps": 6}}  # later a token is as near to two experts as rounding

@@ -1,0 +1,176 @@
+#include <cmath>
+
+#include "../reading/common.hpp"
+#include "ringshard/base/shown.hpp"
+
+namespace ringshard::model::architectures {
+
+using nlohmann::json;
+
+// Refuses the parts of the family that other sizes have.
+static void refuse_other_parts(ConfigReader& config, int64_t usual_width_per_layer) {
+    const auto refuse = [&](const char* name, bool is_asked_for, const char* why) {
+        if (is_asked_for)
+            config.complain(format_text("{} = {}: {}", name, shown(config.part(name).dump()), why));
+    };
+    const json width = config.part("hidden_size_per_layer_input");
+    const bool has_width = config.content().contains("hidden_size_per_layer_input");
+    if (!has_width && usual_width_per_layer > 0)
+        config.complain(
+            format_text("hidden_size_per_layer_input: is {} by default, and embeddings "
+                        "of each layer are not served; set it to 0",
+                        usual_width_per_layer));
+    refuse("hidden_size_per_layer_input", has_width && !width.is_null() && width != 0,
+           "embeddings of each layer (E2B, E4B) are not served; must be 0");
+    const json shared = config.part("num_kv_shared_layers");
+    refuse("num_kv_shared_layers", !shared.is_null() && shared != 0,
+           "layers that attend to the keys of others are not served; must be 0");
+    refuse("enable_moe_block", config.boolean("enable_moe_block", false),
+           "experts beside an MLP with norms of their own (26B-A4B) are not served; must be false");
+    refuse("use_bidirectional_attention", config.part("use_bidirectional_attention") == "all",
+           "tokens see earlier ones alone; must be \"vision\" or null");
+}
+
+// Returns the heads of the layers that see everything. transformers writes what differs in them as
+// per_layer_config.
+static attention::HeadCounts read_global_heads(ConfigReader& config, const ModelSpec& spec,
+                                               const std::vector<bool>& windows,
+                                               bool values_are_keys) {
+    attention::HeadCounts heads = spec.heads();
+    const json given = config.part("per_layer_config");
+    if (!given.is_null() && !given.is_object())
+        config.complain(
+            format_text("per_layer_config = {}: must be an object", shown(given.dump())));
+    const json by_layer = given.is_object() ? given : json::object();
+    const size_t first = static_cast<size_t>(std::ranges::find(windows, false) - windows.begin());
+    json fields = by_layer.value(concat(first), json::object());
+    for (size_t block = 0; block < windows.size(); ++block)
+        if (by_layer.value(concat(block), json::object()) !=
+            (windows[block] ? json::object() : fields))
+            config.complain(format_text(
+                "per_layer_config: {}: layers with \"full_attention\" alone have heads of their "
+                "own, and all of them the same",
+                block));
+    if (given.is_null()) {
+        fields["head_dim"] = config.whole_number_or("global_head_dim", widest, 512);
+        if (values_are_keys && config.has("num_global_key_value_heads"))
+            fields["num_key_value_heads"] = config.part("num_global_key_value_heads");
+    }
+    ConfigReader reader(config.file(), fields, "layers with \"full_attention\": ");
+    heads.head_dim = reader.whole_number_or("head_dim", widest, heads.head_dim);
+    heads.key_heads = reader.whole_number_or("num_key_value_heads", most_blocks, heads.key_heads);
+    if (heads.query_heads % heads.key_heads != 0)
+        reader.complain(
+            format_text("num_key_value_heads = {}: must divide num_attention_heads = {}",
+                        heads.key_heads, heads.query_heads));
+    config.complain(reader);
+    return heads;
+}
+
+static void read_positions(ConfigReader& config, ModelSpec& spec, const Defaults& defaults,
+                           int64_t global_head_dim) {
+    RopeForm sliding = rope_form(spec, defaults);
+    RopeForm full = sliding;
+    full.theta = 1000000.0;
+    full.head_dim = global_head_dim;
+    full.may_be_partial = true;
+    json positions = config.part("rope_parameters");
+    if (positions.is_null())
+        positions["full_attention"] = {{"rope_type", "proportional"},
+                                       {"partial_rotary_factor", 0.25}};
+    ConfigReader reader(config.file(), {{"rope_parameters", std::move(positions)}});
+    spec.ropes = read_ropes_by_layer(reader, full, sliding);
+    if (const RopeSpec& of_full = spec.ropes.front();
+        of_full.rotated_part != 1 && of_full.kind != RopeKind::proportional)
+        reader.complain(
+            "rope_parameters: full_attention: partial_rotary_factor: is served with rope_type "
+            "\"proportional\" alone; set it to 1");
+    config.complain(reader);
+}
+
+// What the releases differ in where config.json leaves it out.
+struct Usual {
+    int64_t window;
+    int64_t max_positions;
+    int64_t width_per_layer;
+};
+
+// Layers that see everything have wider heads, whose values may be the keys before their norm; all
+// values are normed, and a number multiplies the stream behind each layer.
+static ModelSpec read_dense(ConfigReader& config, const Usual& usual) {
+    const Defaults defaults{.head_dim = 256,
+                            .key_heads = 4,
+                            .max_positions = usual.max_positions,
+                            .padding_token = 0,
+                            .tied = true,
+                            .activation = "gelu_pytorch_tanh",
+                            .activation_name = "hidden_activation",
+                            .has_ropes_by_layer = true};
+    ModelSpec spec = read_plain_model(config, defaults);
+    read_attention_bias(config, spec);
+    refuse_other_parts(config, usual.width_per_layer);
+    spec.embedding_multiplier = std::sqrt(static_cast<double>(spec.width));
+    spec.rounds_embedding_multiplier = true;
+    spec.logits_cap = read_cap(config, "final_logit_softcapping", 0);
+    std::vector<bool> windows =
+        read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 6 != 5; });
+    windows.back() = false;  // whatever layer_types says, as in transformers
+    set_windows(config, spec, windows, read_window(config, usual.window));
+    set_ropes(spec, windows);
+    const bool values_are_keys = config.boolean("attention_k_eq_v", false);
+    const attention::HeadCounts global = read_global_heads(config, spec, windows, values_are_keys);
+    read_positions(config, spec, defaults, global.head_dim);
+    for (size_t number = 0; number < spec.blocks.size(); ++number) {
+        BlockSpec& block = spec.blocks[number];
+        AttentionSpec& attention = block.attention();
+        if (!windows[number]) attention.heads = global;
+        attention.values_are_keys = values_are_keys && !windows[number];
+        attention.head_norm = HeadNormKind::each_head;
+        attention.norms_values = true;
+        attention.scores.scale = 1;
+        set_four_norms(block);
+        block.stream_factor = "layer_scalar";
+    }
+    return spec;
+}
+
+static ModelSpec read_gemma4(ConfigReader& config) {
+    return read_dense(config, {.window = 512, .max_positions = 131072, .width_per_layer = 256});
+}
+
+static ModelSpec read_unified_gemma4(ConfigReader& config) {
+    return read_dense(config, {.window = 1024, .max_positions = 262144, .width_per_layer = 0});
+}
+
+static ModelSpec read_wrapped_gemma4(ConfigReader& config) {
+    return read_wrapped_model(config, {.text_type = "gemma4_text", .tied = true});
+}
+
+static ModelSpec read_wrapped_unified_gemma4(ConfigReader& config) {
+    return read_wrapped_model(config, {.text_type = "gemma4_unified_text", .tied = true});
+}
+
+Family gemma4() {
+    const json usual{{"vocab_size", 262144},
+                     {"hidden_size", 2304},
+                     {"intermediate_size", 9216},
+                     {"num_hidden_layers", 30},
+                     {"num_attention_heads", 8}};
+    return {
+        {"Gemma4ForCausalLM",
+         "gemma4_text",
+         read_gemma4,
+         {.fields = {"attention_k_eq_v", "enable_moe_block", "global_head_dim",
+                     "hidden_size_per_layer_input", "num_global_key_value_heads",
+                     "num_kv_shared_layers", "per_layer_config", "top_k_experts",
+                     "use_double_wide_mlp", "vocab_size_per_layer_input"},
+          .usual = usual}},
+        {nullptr, "gemma4_unified_text", read_unified_gemma4, {.usual = usual}},
+        {"Gemma4ForConditionalGeneration",
+         "gemma4",
+         read_wrapped_gemma4,
+         {.peft = {.targets = {"q_proj", "v_proj"}}}},
+        {"Gemma4UnifiedForConditionalGeneration", "gemma4_unified", read_wrapped_unified_gemma4}};
+}
+
+}  // namespace ringshard::model::architectures
