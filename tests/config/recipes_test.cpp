@@ -250,6 +250,20 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(config.data.datasets.find("for turn in turns") != std::string::npos);
     BOOST_TEST(config.data.datasets.find("better if better is string") != std::string::npos);
     BOOST_TEST(refuses("a.yaml", recipe("chatml.intel", ""), "the type chatml.intel"));
+    const std::string start = "base_model: org/base\nsequence_len: 512\ndatasets:\n";
+    const std::string conversations = "  - path: org/pairs\n    type: chat_template.argilla\n";
+    const config::Config orpo =
+        of_recipe("a.yaml", start + conversations + "rl: orpo\norpo_alpha: 0.2\n");
+    BOOST_TEST(orpo.training.compares_odds());
+    BOOST_TEST(orpo.training.beta == 0.2);
+    BOOST_TEST(!orpo.data.completion_only_loss.value_or(false));
+    BOOST_TEST(orpo.data.datasets.find("row_template") == std::string::npos);
+    const config::Config chats = of_recipe(
+        "a.yaml", start + "  - path: org/pairs\n    type: chat_template.argilla_chat\nrl: dpo\n");
+    BOOST_TEST(chats.data.datasets.find("row_template") == std::string::npos);
+    BOOST_TEST(refuses("a.yaml",
+                       start + "  - path: org/pairs\n    type: chat_template.default\nrl: orpo\n",
+                       "use chat_template.argilla"));
     BOOST_TEST(refuses("a.yaml", recipe("chat_template", "dpo_use_weighting: true\n"),
                        "dpo_use_weighting = true"));
 }

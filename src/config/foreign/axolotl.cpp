@@ -52,6 +52,11 @@ void read_method(ForeignImport& import) {
         else if (import.has(key))
             import.idle(key, "it concerns preferences");
     const std::string method = import.text("rl");
+    const bool has_no_reference = method == "simpo" || method == "orpo";
+    if (import.has("orpo_alpha") && method == "orpo")
+        import.set("orpo_alpha", "beta", import.at("orpo_alpha"));
+    else if (import.has("orpo_alpha"))
+        import.idle("orpo_alpha", "it concerns rl orpo");
     for (const char* key : {"cpo_alpha", "simpo_gamma"})
         if (import.has(key) && method == "simpo")
             import.set(key, key, import.at(key));
@@ -64,8 +69,8 @@ void read_method(ForeignImport& import) {
     if (!import.has("rl")) return;
     if (method == "false" || method == "none") return import.idle("rl", "rows are learned alone");
     if (!has_pairs) return import.refuse("rl", reasons::fine_tuning_only);
-    import.set("rl", "method", std::string(method == "simpo" ? "cpo" : "dpo"));
-    if (method == "ipo" || method == "simpo") import.set("rl", "loss_type", method);
+    import.set("rl", "method", std::string(has_no_reference ? "cpo" : "dpo"));
+    if (method != "dpo") import.set("rl", "loss_type", method);
 }
 
 void translate_axolotl(ForeignImport& import) {

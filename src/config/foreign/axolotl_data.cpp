@@ -122,11 +122,15 @@ private:
         const bool learns_prompt = import_.is_on("train_on_inputs");
         const std::string name = type.is_string() ? type.get<std::string>() : "";
         if (learns_rewards(import_)) return read_rewards(path, name, source);
-        if (has_pairs() && !name.starts_with("chat_template"))
-            return import_.refuse(path, format_text("the type {} of a dataset of pairs; use "
-                                                    "chat_template.default, or row_template, which "
-                                                    "makes rows of any columns",
-                                                    setting_text(type)));
+        // Two conversations that begin alike.
+        if (has_pairs() && name.starts_with("chat_template.argilla")) return;
+        const bool is_odds = import_.text("rl") == "orpo";
+        if (has_pairs() && (is_odds || !name.starts_with("chat_template")))
+            return import_.refuse(
+                path, format_text("the type {} of a dataset of pairs; use {}, or row_template, "
+                                  "which makes rows of any columns",
+                                  setting_text(type),
+                                  is_odds ? "chat_template.argilla" : "chat_template.default"));
         if (type.is_object()) return read_user_defined(type, learns_prompt, source);
         if (name.starts_with("chat_template") || name.starts_with("sharegpt"))
             return read_conversation(path, entry, name.starts_with("sharegpt"), source);

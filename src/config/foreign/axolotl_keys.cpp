@@ -59,7 +59,7 @@ constexpr ForeignKey axolotl_list[] = {
     {"trl*", read},
     {"vllm*", read},
     {"ebft*", refused, reasons::fine_tuning_only},
-    {"orpo_alpha", refused, reasons::fine_tuning_only},
+    {"orpo_alpha", read},
     {"rpo_alpha", read},
     {"dpo_*", refused, reasons::of_preferences},
     {"kto_*", refused, reasons::fine_tuning_only},

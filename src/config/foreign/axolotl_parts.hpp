@@ -10,7 +10,8 @@ inline bool learns_rewards(const ForeignImport& import) { return import.is_on("r
 // Whether rows are pairs of answers.
 inline bool learns_pairs(const ForeignImport& import) {
     const std::string method = import.text("rl");
-    return method == "dpo" || method == "ipo" || method == "simpo" || learns_rewards(import);
+    return method == "dpo" || method == "ipo" || method == "simpo" || method == "orpo" ||
+           learns_rewards(import);
 }
 
 // Reads the base, its chat template, the adapter and the precision.
