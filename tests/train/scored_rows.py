@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -65,6 +66,18 @@ class ScoredRows(FolderTest):
         for a, b in zip(ours, theirs, strict=True):
             for key in self.KEYS:
                 self.assertLessEqual(abs(a[key] - b[key]), 1e-5 * abs(b[key]), (a["step"], key))
+
+    def expect_to_go_on(self, first, second, *flags, meanwhile=lambda: None):
+        """A run that is killed in one layout (ranks, flags) ends in another one as if it had not been."""
+        flags = [*flags, "--save_steps", "1"]
+        whole = self.steps("not-killed", *flags)
+        killed = self.train("killed", *flags, *first[1], ranks=first[0], RINGSHARD_FAULT="save:copy:2:kill")
+        self.assertEqual(killed.returncode, 128 + signal.SIGKILL, killed.stderr)
+        meanwhile()
+        self.expect_steps(self.steps("killed", *flags, *second[1], ranks=second[0]), whole)
+        attempt, *then = [line["attempt"] for line in read_steps(self.path("killed"))]
+        self.assertEqual(attempt, 1)
+        self.assertTrue(then[0] == then[1] > attempt, then)
 
     def changed_scores(self, name, change, source="scores"):
         """Scores whose rows went through `change`."""

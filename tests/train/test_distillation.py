@@ -2,11 +2,10 @@
 
 import os
 import shutil
-import signal
 import unittest
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
-from scored_rows import COMMON, MODEL, TOP, ScoredRows, random_rows, read_metrics, read_steps, run  # noqa: E402
+from scored_rows import COMMON, MODEL, TOP, ScoredRows, random_rows, read_metrics, run  # noqa: E402
 
 import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
@@ -138,12 +137,7 @@ class Distillation(ScoredRows):
         self.expect_steps(self.steps("experts-2", *FORMS[2], *flags, ranks=2, model=model), self.steps("experts-1", *FORMS[2], model=model))
 
     def test_a_killed_run_goes_on_in_another_layout(self):
-        flags = [*FORMS[2], "--save_steps", "1"]
-        whole = self.steps("not-killed", *flags)
-        killed = self.train("killed", *flags, *LAYOUTS[3][1], ranks=4, RINGSHARD_FAULT="save:copy:2:kill")
-        self.assertEqual(killed.returncode, 128 + signal.SIGKILL, killed.stderr)
-        self.expect_steps(self.steps("killed", *flags, *LAYOUTS[0][1], ranks=2), whole)
-        self.assertEqual([line["attempt"] for line in read_steps(self.path("killed"))], [1, 2, 2])
+        self.expect_to_go_on(LAYOUTS[3], LAYOUTS[0], *FORMS[2])
 
     def test_scores_of_a_document_reach_no_other(self):
         losses = [{document["rows_of_dataset"][0]: (document["loss"], document["targets"]) for document in documents}

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import unittest
 
 from scored_rows import COMMON, MODEL, STEPS, ScoredRows, read_metrics, read_steps, run
@@ -175,14 +174,7 @@ class Layouts(Texts):
         self.assertTrue(torch.equal(before, after))
 
     def test_a_killed_run_goes_on_in_another_layout(self):
-        flags = ["--save_steps", "1"]
-        whole = self.steps("not-killed", *flags)
-        killed = self.train("killed", *flags, *LAYOUTS[3][1], ranks=4, RINGSHARD_FAULT="save:copy:2:kill")
-        self.assertEqual(killed.returncode, 128 + signal.SIGKILL, killed.stderr)
-        self.expect_steps(self.steps("killed", *flags, *LAYOUTS[0][1], ranks=2), whole)
-        first, *then = [line["attempt"] for line in read_steps(self.path("killed"))]
-        self.assertEqual(first, 1)
-        self.assertGreater(then[0], first)
+        self.expect_to_go_on(LAYOUTS[3], LAYOUTS[0])
 
     def test_texts_do_not_leak(self):
         """On a small model: another text moves 0 numbers of others."""

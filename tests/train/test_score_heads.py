@@ -4,10 +4,9 @@ import json
 import os
 import random
 import shutil
-import signal
 import unittest
 
-from scored_rows import COMMON, FOLDER, MODEL, STEPS, ScoredRows, read_metrics, read_steps, run
+from scored_rows import COMMON, FOLDER, MODEL, STEPS, ScoredRows, read_metrics, run
 from test_preferences import BATCH, LAYOUTS, PAIRS, WORDS, as_flags, messages, random_pairs, without_prompt  # also sets variables
 from trainer import ALL_CASES, read_json, some_of
 
@@ -400,14 +399,7 @@ class EveryLayout:
                 self.expect_steps(self.steps(f"layout-{number}", *self.MORE, *layout, ranks=ranks), alone)
 
     def test_a_killed_run_goes_on_in_another_layout(self):
-        flags = ["--save_steps", "1", *self.MORE]
-        whole = self.steps("not-killed", *flags)
-        killed = self.train("killed", *flags, *LAYOUTS[3][1], ranks=4, RINGSHARD_FAULT="save:copy:2:kill")
-        self.assertEqual(killed.returncode, 128 + signal.SIGKILL, killed.stderr)
-        self.expect_steps(self.steps("killed", *flags, *LAYOUTS[0][1], ranks=2), whole)
-        first, *then = [line["attempt"] for line in read_steps(self.path("killed"))]
-        self.assertEqual(first, 1)
-        self.assertTrue(then[0] == then[1] > first, then)
+        self.expect_to_go_on(LAYOUTS[3], LAYOUTS[0], *self.MORE)
         ours, theirs = (load_file(self.path(name, "model.safetensors")) for name in ("killed", "not-killed"))
         self.assertEqual(set(ours), set(theirs))
         self.assertLess((ours["score.weight"] - theirs["score.weight"]).abs().max().item(), 1e-4)
