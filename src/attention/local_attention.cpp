@@ -17,7 +17,8 @@ Partial make_partial(const Heads& heads, const Plan& plan) {
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     // Tiles that overwrite their destination need no initial values.
     if (plan.meets_once)
-        return {at::empty(sizes, heads.q.options()), at::empty({sizes[0], sizes[1]}, fp32)};
+        return {at::empty(sizes, plan.never_merges() ? heads.q.options() : fp32),
+                at::empty({sizes[0], sizes[1]}, fp32)};
     constexpr double nothing_seen = -std::numeric_limits<double>::infinity();
     return {at::zeros(sizes, fp32), at::full({sizes[0], sizes[1]}, nothing_seen, fp32)};
 }

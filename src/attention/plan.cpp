@@ -53,12 +53,22 @@ void move_to(int64_t begin, const Layout& received, std::vector<Tile>& tiles) {
     }
 }
 
+// All tiles of the queries of one ring rank and the keys of another.
+std::vector<Tile> tiles_between(int64_t queries, int64_t keys, const SequencePartition& partition,
+                                const Mask& mask) {
+    const Layout& of_queries = partition.of_ring_rank(queries);
+    const Layout& of_keys = partition.of_ring_rank(keys);
+    std::vector<Tile> tiles = make_tiles(of_queries, of_keys, partition.document_starts(), mask);
+    const std::vector<Tile> more = make_tiles_of_branches(of_queries, of_keys, partition, mask);
+    tiles.insert(tiles.end(), more.begin(), more.end());
+    return tiles;
+}
+
 // Every rank knows the tokens of all others, so each finds by itself which tokens go to which rank.
 void plan_exchange(const SequencePartition& partition, int64_t ring_rank, const Mask& mask,
                    Plan& plan) {
     const auto tiles_of = [&](int64_t queries, int64_t keys) {
-        return make_tiles(partition.of_ring_rank(queries), partition.of_ring_rank(keys),
-                          partition.document_starts(), mask, partition.branches());
+        return tiles_between(queries, keys, partition, mask);
     };
     KeyExchange exchange;
     std::vector<Tile> met;  // with received keys
@@ -81,12 +91,11 @@ void plan_exchange(const SequencePartition& partition, int64_t ring_rank, const 
 }  // namespace
 
 Plan make_plan(const SequencePartition& partition, int64_t ring_rank, const Mask& mask) {
-    const Layout& mine = partition.of_ring_rank(ring_rank);
     const bool is_narrow =
         mask.window && *mask.window < std::ranges::max(lengths_of_documents(partition));
     Plan plan;
-    plan.num_tokens = num_tokens(mine);
-    plan.meets_once = partition.ring() == 1 && partition.branches().empty();
+    plan.num_tokens = num_tokens(partition.of_ring_rank(ring_rank));
+    plan.meets_once = partition.ring() == 1;
     if (mask.through_state) {
         RINGSHARD_CHECK(partition.branches().empty(), "states pass through no branch");
         plan.chain = make_chain(partition, ring_rank);
@@ -96,11 +105,17 @@ Plan make_plan(const SequencePartition& partition, int64_t ring_rank, const Mask
         plan_exchange(partition, ring_rank, mask, plan);
         return plan;
     }
+    const Mask of_tiles = is_narrow ? mask : Mask{};
+    if (partition.ring() == 1) {
+        const Layout& all = partition.of_ring_rank(0);
+        plan.steps = {make_tiles(all, all, partition.document_starts(), of_tiles)};
+        auto of_branches = make_tiles_of_branches(all, all, partition, of_tiles);
+        if (!of_branches.empty()) plan.steps.push_back(std::move(of_branches));
+        return plan;
+    }
     for (int64_t step = 0; step < partition.ring(); ++step) {
         const int64_t other = (ring_rank + partition.ring() - step) % partition.ring();
-        plan.steps.push_back(make_tiles(mine, partition.of_ring_rank(other),
-                                        partition.document_starts(), is_narrow ? mask : Mask{},
-                                        partition.branches()));
+        plan.steps.push_back(tiles_between(ring_rank, other, partition, of_tiles));
     }
     return plan;
 }

@@ -1,5 +1,6 @@
 #include "ring_attention.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -42,22 +43,45 @@ private:
 Partial ring_forward(const LocalAttention& local, const Heads& heads, const Plan& plan,
                      comm::Communicator& ring) {
     Partial partial = make_partial(heads, plan);
+    if (plan.meets_once) {
+        for (size_t step = 0; step < plan.steps.size(); ++step)
+            local.attend(heads, plan.step(step), step == 0 ? Into::fresh : Into::sums, partial);
+        return partial;
+    }
     TravellingKeys keys(heads, ring);
     for (int step = 0; step < ring.size(); ++step) {
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
-        local.attend(keys.here(), plan.step(static_cast<size_t>(step)),
-                     plan.meets_once ? Into::fresh : Into::sums, partial);
+        local.attend(keys.here(), plan.step(static_cast<size_t>(step)), Into::sums, partial);
         if (!is_last) keys.arrive();
     }
     return partial;
 }
 
+namespace {
+
+// The gradients where this rank has all keys.
+void backward_of_all(const LocalAttention& local, const at::Tensor& d_out, const Heads& heads,
+                     const Partial& whole, const Plan& plan, const HeadGradients& gradients) {
+    if (plan.never_merges())
+        return local.attend_backward(d_out, heads, whole, plan.step(0), Into::fresh, gradients);
+    const auto fp32 = heads.q.options().dtype(at::kFloat);
+    const HeadGradients sums{at::empty(heads.q.sizes(), fp32), at::empty(heads.k.sizes(), fp32),
+                             at::empty(heads.v.sizes(), fp32)};
+    for (size_t step = 0; step < plan.steps.size(); ++step)
+        local.attend_backward(d_out, heads, whole, plan.step(step),
+                              step == 0 ? Into::fresh : Into::sums, sums);
+    gradients.dq.copy_(sums.dq);
+    gradients.dk.copy_(sums.dk);
+    gradients.dv.copy_(sums.dv);
+}
+
+}  // namespace
+
 void ring_backward(const LocalAttention& local, const at::Tensor& d_out, const Heads& heads,
                    const Partial& whole, const Plan& plan, comm::Communicator& ring,
                    const HeadGradients& gradients) {
-    if (plan.meets_once)
-        return local.attend_backward(d_out, heads, whole, plan.step(0), Into::fresh, gradients);
+    if (plan.meets_once) return backward_of_all(local, d_out, heads, whole, plan, gradients);
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const auto no_gradient = [&] {

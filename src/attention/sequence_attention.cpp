@@ -98,7 +98,7 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     const auto backward = way_of(plan, ring_backward, gathered_backward, exchanged_backward);
     const LocalAttention local = local_attention_of(qkv, planned_);
     const bool finishes =
-        local.finishes_rows && plan.meets_once && ring_.size() == 1 && ulysses_.size() == 1;
+        local.finishes_rows && plan.never_merges() && ring_.size() == 1 && ulysses_.size() == 1;
     HeadGradients gradients{of_heads.q, of_heads.k, of_heads.v};
     if (finishes) {
         gradients.rows = d_qkv;
@@ -141,8 +141,10 @@ std::set<std::string> SequenceAttention::operators(const Plan& plan, at::ScalarT
 
 bool SequenceAttention::can_be_recorded(const Plan& plan) const {
     if (ring_.size() > 1 || ulysses_.size() > 1 || plan.chain) return false;
-    return !plan.prepared.steps.empty() ||
-           std::ranges::none_of(pack_tiles(plan.steps.front()), &TilePack::is_ragged);
+    const auto has_no_ragged_call = [](const std::vector<Tile>& tiles) {
+        return std::ranges::none_of(pack_tiles(tiles), &TilePack::is_ragged);
+    };
+    return !plan.prepared.steps.empty() || std::ranges::all_of(plan.steps, has_no_ragged_call);
 }
 
 }  // namespace ringshard::attention

@@ -81,6 +81,15 @@ int64_t met_at(int step, const comm::Communicator& ring) {
     return (ring.rank() + ring.size() - step) % ring.size();
 }
 
+// Calls `work` with the tiles of a step of the ring, and where they go: those of the second step of
+// a rank that holds all of the list, too.
+template <class Work>
+void for_step_tiles(const Plan& plan, int step, Work work) {
+    if (!plan.meets_once) return work(plan.step(static_cast<size_t>(step)), Into::sums);
+    for (size_t own = 0; own < plan.steps.size(); ++own)
+        work(plan.step(own), own == 0 ? Into::fresh : Into::sums);
+}
+
 // Calls `work` with every step and its latents, while those of the next rank are on their way.
 template <class Work>
 void for_travelling(const at::Tensor& latents, comm::Communicator& ring, Work work) {
@@ -186,11 +195,12 @@ SequenceAttention::Result SequenceLatents::forward(const at::Tensor& queries,
     const LatentHeads exchange(sizes_, ulysses_, {queries.scalar_type(), exchange_type_});
     const at::Tensor q = exchange.in(queries, sizes_.key_dim);
     const LocalAttention local = local_attention_of(queries, planned_);
-    const Into into = plan.meets_once ? Into::fresh : Into::sums;
     Partial partial = make_partial({q, q, q, form_}, plan);
     for_latents(latents, ring_, gathers_, [&](int step, const at::Tensor& met) {
-        local.attend(exchange.heads(q, expansion.forward(met), form_),
-                     plan.step(static_cast<size_t>(step)), into, partial);
+        const Heads heads = exchange.heads(q, expansion.forward(met), form_);
+        for_step_tiles(plan, step, [&](const StepTiles& tiles, Into into) {
+            local.attend(heads, tiles, into, partial);
+        });
     });
     return {exchange.out(partial.out.to(queries.scalar_type()), sizes_.value_dim), partial.lse};
 }
@@ -206,8 +216,8 @@ SequenceLatents::Gradient SequenceLatents::backward(const at::Tensor& d_out,
     const at::Tensor d_heads = exchange.in(d_out, sizes_.value_dim);
     const Partial whole{exchange.in(result.out, sizes_.value_dim), result.lse};
     const LocalAttention local = local_attention_of(queries, planned_);
-    const Into into = plan.meets_once ? Into::fresh : Into::sums;
-    const auto options = q.options().dtype(plan.meets_once ? queries.scalar_type() : at::kFloat);
+    const auto options =
+        q.options().dtype(plan.never_merges() ? queries.scalar_type() : at::kFloat);
     const auto room = [&] {
         return plan.meets_once ? at::empty(q.sizes(), options) : at::zeros(q.sizes(), options);
     };
@@ -216,8 +226,10 @@ SequenceLatents::Gradient SequenceLatents::backward(const at::Tensor& d_out,
     for_latents(latents, ring_, gathers_, [&](int step, const at::Tensor& met) {
         const at::Tensor dk = room();
         const at::Tensor dv = room();
-        local.attend_backward(d_heads, exchange.heads(q, expansion.forward(met), form_), whole,
-                              plan.step(static_cast<size_t>(step)), into, {dq, dk, dv});
+        const Heads heads = exchange.heads(q, expansion.forward(met), form_);
+        for_step_tiles(plan, step, [&](const StepTiles& tiles, Into into) {
+            local.attend_backward(d_heads, heads, whole, tiles, into, {dq, dk, dv});
+        });
         gradients.add(step,
                       expansion.backward(exchange.expanded_gradient(dk, dv), met).to(at::kFloat));
     });

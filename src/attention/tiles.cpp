@@ -124,14 +124,26 @@ std::vector<Piece> before(Pieces pieces, int64_t end) {
     return parts;
 }
 
-// Adds the tiles of the queries of branches and the keys of their stems: the queries see the keys
-// as if they stood behind them.
-void add_branches(Pieces queries, Pieces keys, std::span<const int64_t> document_starts,
-                  std::span<const Branch> branches, const Mask& mask, std::vector<Tile>& tiles) {
-    for (const Branch& branch : branches) {
-        const int64_t end = document_starts[branch.stem] + branch.length;
-        const std::vector<Piece> stem = before(of_document(keys, branch.stem), end);
-        const Pieces own = of_document(queries, branch.document);
+}  // namespace
+
+std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
+                             std::span<const int64_t> document_starts, const Mask& mask) {
+    const std::vector<Piece> query_pieces = cut_by_documents(queries, document_starts);
+    if (queries == keys && !mask.window) return diagonal_tiles(query_pieces);
+    return tiles_in_documents(query_pieces, cut_by_documents(keys, document_starts), mask);
+}
+
+std::vector<Tile> make_tiles_of_branches(const Layout& queries, const Layout& keys,
+                                         const SequencePartition& partition, const Mask& mask) {
+    if (partition.branches().empty()) return {};
+    const std::vector<int64_t>& starts = partition.document_starts();
+    const std::vector<Piece> query_pieces = cut_by_documents(queries, starts);
+    const std::vector<Piece> key_pieces = cut_by_documents(keys, starts);
+    std::vector<Tile> tiles;
+    for (const Branch& branch : partition.branches()) {
+        const int64_t end = starts[branch.stem] + branch.length;
+        const std::vector<Piece> stem = before(of_document(key_pieces, branch.stem), end);
+        const Pieces own = of_document(query_pieces, branch.document);
         if (stem.empty() || own.empty()) continue;
         if (!mask.window) {
             tiles.push_back({own.front().offset, stem.front().offset, length_of(own),
@@ -139,25 +151,12 @@ void add_branches(Pieces queries, Pieces keys, std::span<const int64_t> document
             continue;
         }
         for (Piece piece : own) {
-            piece.start += end - document_starts[branch.document];
+            piece.start += end - starts[branch.document];
             for (const Piece& seen : stem)
                 if (const auto tile = tile_in_window(piece, seen, *mask.window))
                     tiles.push_back(*tile);
         }
     }
-}
-
-}  // namespace
-
-std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
-                             std::span<const int64_t> document_starts, const Mask& mask,
-                             std::span<const Branch> branches) {
-    const std::vector<Piece> query_pieces = cut_by_documents(queries, document_starts);
-    const std::vector<Piece> key_pieces = cut_by_documents(keys, document_starts);
-    std::vector<Tile> tiles = queries == keys && !mask.window
-                                  ? diagonal_tiles(query_pieces)
-                                  : tiles_in_documents(query_pieces, key_pieces, mask);
-    add_branches(query_pieces, key_pieces, document_starts, branches, mask, tiles);
     return tiles;
 }
 

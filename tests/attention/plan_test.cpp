@@ -217,9 +217,9 @@ Pairs pairs_of(const std::vector<Plan>& plans, const SequencePartition& partitio
         const Plan& plan = plans[static_cast<size_t>(r)];
         const auto queries = held(partition.of_ring_rank(r));
         if (!plan.exchange) {
-            for (int64_t step = 0; step < ring; ++step)
+            for (int64_t step = 0; step < std::ssize(plan.steps); ++step)
                 count_pairs(plan.steps[static_cast<size_t>(step)], queries,
-                            held(partition.of_ring_rank((r + ring - step) % ring)), seen);
+                            held(partition.of_ring_rank((r + (ring - 1) * step) % ring)), seen);
             continue;
         }
         ++exchanges;

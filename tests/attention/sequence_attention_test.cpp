@@ -77,10 +77,11 @@ struct Outcome {
 // This rank's rows of the result. Collective over the mesh.
 Outcome attend_on(const mesh::Mesh& mesh, const ContextParallelOptions& context_parallel,
                   const at::Tensor& qkv, const at::Tensor& d_out, comm::Communicator& ring,
-                  comm::Communicator& ulysses, const Mask& mask = {}) {
+                  comm::Communicator& ulysses, const Mask& mask = {},
+                  const std::vector<Branch>& branches = {}) {
     const mesh::Coordinates& at = mesh.coordinates();
     const SequencePartition partition(length, document_starts, mesh.shape().ring,
-                                      mesh.shape().ulysses);
+                                      mesh.shape().ulysses, branches);
     const Layout mine = partition.of_rank(at.ring, at.ulysses);
     const Plan plan = make_plan(partition, at.ring, mask);
     const at::Tensor my_qkv = rows_of(qkv, mine, partition.filled_length());
@@ -107,9 +108,10 @@ Outcome on_one_rank(const Inputs& inputs, const Mask& mask = {}) {
 }
 
 // The same rows of the result on one rank.
-Outcome rows_of(const Outcome& whole, const mesh::Mesh& mesh) {
+Outcome rows_of(const Outcome& whole, const mesh::Mesh& mesh,
+                const std::vector<Branch>& branches = {}) {
     const SequencePartition partition(length, document_starts, mesh.shape().ring,
-                                      mesh.shape().ulysses);
+                                      mesh.shape().ulysses, branches);
     const Layout mine = partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses);
     const int64_t filled = partition.filled_length();
     return {rows_of(whole.out.narrow(0, 0, length), mine, filled),
@@ -176,6 +178,71 @@ BOOST_AUTO_TEST_CASE(a_window_is_that_of_one_rank) {
                 BOOST_TEST((ring.num_shifts == 0) == (exchanges || shape.ring == 1));
                 for (const int64_t rows : ring.rows_sent) BOOST_TEST((rows == 0 || window > 1));
             }
+        }
+    }
+}
+
+namespace {
+
+// The result on one rank of a list in which every branch has the tokens of its stem, too.
+Outcome without_branches(const Inputs& inputs, const std::vector<Branch>& branches,
+                         const Mask& mask) {
+    std::vector<int64_t> starts;
+    std::vector<int64_t> tokens;  // of the list with branches
+    std::vector<float> is_own;
+    for (size_t document = 0; document < document_starts.size(); ++document) {
+        starts.push_back(std::ssize(tokens));
+        const auto add = [&](int64_t begin, int64_t end, float own) {
+            for (int64_t token = begin; token < end; ++token) tokens.push_back(token);
+            is_own.resize(tokens.size(), own);
+        };
+        for (const Branch& branch : branches)
+            if (branch.document == document)
+                add(document_starts[branch.stem], document_starts[branch.stem] + branch.length, 0);
+        const bool is_last = document + 1 == document_starts.size();
+        add(document_starts[document], is_last ? length : document_starts[document + 1], 1);
+    }
+    const at::Tensor places = at::tensor(tokens);
+    const at::Tensor own = at::tensor(is_own).unsqueeze(1);
+    const mesh::Mesh mesh(comm::Group(MPI_COMM_SELF), {}, at::kCPU);
+    const auto count = std::ssize(tokens);
+    const SequencePartition partition(count, starts, 1, 1);
+    const Plan plan = make_plan(partition, 0, mask);
+    const auto filled = [&](const at::Tensor& rows) {
+        return rows_of(rows, {{0, partition.filled_length()}}, partition.filled_length());
+    };
+    const at::Tensor qkv = filled(inputs.qkv.index_select(0, places));
+    const at::Tensor d_out = filled(inputs.d_out.index_select(0, places) * own);
+    const SequenceAttention attention(counts, mesh.ring(), mesh.ulysses());
+    const auto result = attention.forward(qkv, plan);
+    const at::Tensor d_qkv = attention.backward(d_out, qkv, result, plan).narrow(0, 0, count);
+    return {
+        at::zeros_like(inputs.d_out).index_add_(0, places, result.out.narrow(0, 0, count) * own),
+        at::zeros_like(inputs.qkv).index_add_(0, places, d_qkv)};
+}
+
+}  // namespace
+
+// Two documents go on behind parts of a third, whose keys get the gradients of all.
+BOOST_AUTO_TEST_CASE(a_branch_is_a_document_with_its_stem) {
+    const std::vector<Branch> branches{{3, 2, 100}, {4, 2, 60}};
+    const Inputs wide = random_inputs();
+    for (const Mask& mask : {Mask{}, Mask{.window = 7}, Mask{.window = 90}}) {
+        const Outcome reference = without_branches(wide, branches, mask);
+        for (const mesh::MeshShape& shape : shapes_of_this_world()) {
+            const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+            const Outcome expected = rows_of(reference, mesh, branches);
+            for (const auto keys : {rotate, all_gather})
+                for (const auto type : {at::kFloat, at::kBFloat16}) {
+                    BOOST_TEST_INFO_SCOPE(to_text(shape) << " window " << mask.window.value_or(0)
+                                                         << " " << at::toString(type));
+                    const Inputs inputs = wide.to(type);
+                    const Outcome found = attend_on(mesh, {.keys = keys}, inputs.qkv, inputs.d_out,
+                                                    mesh.ring(), mesh.ulysses(), mask, branches);
+                    BOOST_TEST(found.out.scalar_type() == type);
+                    BOOST_TEST(test::distance(found.out, expected.out) < test::tolerance(type));
+                    BOOST_TEST(test::distance(found.d_qkv, expected.d_qkv) < test::tolerance(type));
+                }
         }
     }
 }

@@ -38,8 +38,11 @@ struct Tile {
 // Queries and keys are the same tokens or have none in common. document_starts: where documents
 // begin in the uncut list, ascending from 0. Linear in runs and documents.
 std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
-                             std::span<const int64_t> document_starts, const Mask& mask = {},
-                             std::span<const Branch> branches = {});
+                             std::span<const int64_t> document_starts, const Mask& mask = {});
+// The tiles of the queries of branches and the keys of their stems: the queries see the keys as if
+// they stood behind them.
+std::vector<Tile> make_tiles_of_branches(const Layout& queries, const Layout& keys,
+                                         const SequencePartition& partition, const Mask& mask = {});
 
 // The keys that ring ranks send to each other where each needs few of them.
 struct KeyExchange {
@@ -73,16 +76,19 @@ struct PreparedSteps {
 struct Plan {
     int64_t num_tokens = 0;  // of this ring rank
     // At step s the rank attends to the keys of the rank s places before it. With an exchange there
-    // are two steps: its own keys, and those that it received, rank after rank.
+    // are two steps: its own keys, and those that it received, rank after rank. Where a rank holds
+    // all of the list, branches and their stems are a second step.
     std::vector<std::vector<Tile>> steps;
-    // Every query and every key is in one tile only, so that results are written and not merged:
-    // true of any documents without branches where a rank holds all of the list.
+    // Every query and every key is in one tile only of the first step, so that its results are
+    // written and not merged: true where a rank holds all of the list.
     bool meets_once = false;
     std::optional<KeyExchange> exchange{};
     std::optional<Chain> chain{};  // of a mask through states, which has no tiles
     PreparedSteps prepared{};
     bool operator==(const Plan&) const = default;
 
+    // Returns true if every result is written and not merged.
+    bool never_merges() const { return meets_once && steps.size() == 1; }
     StepTiles step(size_t number) const {
         return {steps.at(number),
                 prepared.steps.empty() ? nullptr : prepared.steps.at(number).get()};
