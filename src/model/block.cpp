@@ -20,6 +20,7 @@ struct PartMaker {
     shard::UnitLayout& unit;
     SavedLayout& slots;
     const BlockSpec& block;
+    SavedSlot stream;  // that a feed-forward reads
 
     std::unique_ptr<const Mixer> operator()(const AttentionSpec& spec) const {
         return make<Attention>(spec);
@@ -44,7 +45,7 @@ struct PartMaker {
                                            slots.add(ActivationPolicy::everything));
     }
     std::unique_ptr<const FeedForward> operator()(const ExpertsSpec& spec) const {
-        return make<Experts>(spec);
+        return std::make_unique<const Experts>(unit, slots, block, spec, stream);
     }
 
     template <class Part>
@@ -57,6 +58,17 @@ std::shared_ptr<const Norm> norm_if_named(shard::UnitLayout& unit, const BlockSp
                                           const std::string& name) {
     if (name.empty()) return nullptr;
     return std::make_shared<const Norm>(unit, Norm::Spec{name, block.width, block.norm});
+}
+
+std::optional<MlpBeside> mlp_beside(shard::UnitLayout& unit, SavedLayout& slots,
+                                    const BlockSpec& block) {
+    const ExpertsSpec* const experts = block.experts();
+    if (experts == nullptr || !experts->beside) return std::nullopt;
+    const auto& [mlp, norms, behind_experts] = *experts->beside;
+    return MlpBeside{norm_if_named(unit, block, norms.before),
+                     std::make_shared<const Mlp>(unit, slots, block, mlp, slots.add_passing()),
+                     norm_if_named(unit, block, norms.behind),
+                     norm_if_named(unit, block, behind_experts)};
 }
 
 }  // namespace
@@ -72,9 +84,11 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec, const Fusions& fusi
     };
     for (const auto& mixer : spec.mixers) add_around(mixer);
     if (spec.last) add_around(*spec.last);
-    const PartMaker maker{unit, slots_, spec};
+    if (spec.last) around.back().beside = mlp_beside(unit, slots_, spec);
+    PartMaker maker{unit, slots_, spec, input_};
     for (const auto& mixer : spec.mixers)
         add_layer(std::visit(maker, mixer.part), around, spec.width, fusions);
+    if (!layers_.empty()) maker.stream = layers_.back().result;
     if (spec.last) add_layer(std::visit(maker, spec.last->part), around, spec.width, fusions);
     if (!spec.stream_factor.empty())
         stream_factor_ = unit.add({.tensors = {{spec.stream_factor, {1}}},
@@ -98,6 +112,16 @@ std::unique_ptr<const LayerInput> Block::make_input(std::shared_ptr<const Norm> 
                                              layers_.back().stream, layers_.back().factor);
 }
 
+std::unique_ptr<const Output> Block::make_output(const Around& around, const Part& part,
+                                                 const SavedSlot& source, ActivationPolicy keeps) {
+    if (around.beside)
+        return std::make_unique<const OutputBesideMlp>(part, *around.beside, around.behind, slots_,
+                                                       source, keeps);
+    if (around.behind)
+        return std::make_unique<const NormedOutput>(part, around.behind, slots_, keeps);
+    return std::make_unique<const Output>(part);
+}
+
 template <class PartOfLayer>
 void Block::add_layer(std::unique_ptr<const PartOfLayer> part, const std::vector<Around>& all,
                       int64_t width, const Fusions& fusions) {
@@ -114,9 +138,7 @@ void Block::add_layer(std::unique_ptr<const PartOfLayer> part, const std::vector
     placed.stream = number == 0 ? input_ : layers_.back().result;
     placed.source = around.is_parallel ? layers_.back().source : placed.stream;
     auto input = make_input(around.before, *part, placed.source, keeps);
-    auto output = around.behind
-                      ? std::make_unique<const NormedOutput>(*part, around.behind, slots_, keeps)
-                      : std::make_unique<const Output>(*part);
+    auto output = make_output(around, *part, placed.source, keeps);
     placed.result = next ? slots_.add(ActivationPolicy::all_but_gate_up) : slots_.add_passing();
 
     const bool product_adds = fusions.products_add && around.factor == 1 && !around.behind &&
@@ -186,8 +208,7 @@ StageCosts Block::costs(ActivationPolicy policy) const {
 std::vector<const Projection*> Block::projections() const {
     std::vector<const Projection*> all;
     for (const Placed& one : layers_)
-        for (const Projection* projection : one.layer->part().projections())
-            all.push_back(projection);
+        for (const Projection* projection : one.layer->projections()) all.push_back(projection);
     return all;
 }
 

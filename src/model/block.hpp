@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parts/layer.hpp"
+#include "parts/output_beside_mlp.hpp"
 
 namespace ringshard::model {
 
@@ -48,6 +49,7 @@ private:
         std::shared_ptr<const Norm> behind;
         bool is_parallel;  // it reads the rows that the layer before it reads
         double factor;     // of its output
+        std::optional<MlpBeside> beside{};
     };
     // A layer in its place.
     struct Placed {
@@ -66,6 +68,9 @@ private:
     std::unique_ptr<const LayerInput> make_input(std::shared_ptr<const Norm> norm, const Part& part,
                                                  const SavedSlot& source,
                                                  config::ActivationPolicy keeps);
+    std::unique_ptr<const Output> make_output(const Around& around, const Part& part,
+                                              const SavedSlot& source,
+                                              config::ActivationPolicy keeps);
     // Returns true if the backward pass of the layers behind reads the result of this one.
     bool is_read(size_t layer) const { return layer + 1 < layers_.size(); }
 

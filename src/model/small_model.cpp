@@ -149,6 +149,7 @@ void make_part_small(MlpSpec& mlp, const Small& /*small*/) {
 void make_part_small(ExpertsSpec& experts, const Small& small) {
     experts.intermediate = std::min(experts.intermediate, small_expert);
     if (experts.shared) make_part_small(*experts.shared, small);
+    if (experts.beside) make_part_small(experts.beside->mlp, small);
 }
 
 // Returns ids within the small vocabulary, one for each of the first of these.

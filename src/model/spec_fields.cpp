@@ -157,8 +157,8 @@ void add(Fields& fields, const ops::RouterForm& routing) {
 void add(Fields& fields, const ExpertsSpec& experts) {
     const auto& [count, per_token, intermediate, routing, routes_in_fp32, correction,
                  correction_is_row, is_gated, activation, tensors, clamped, router_has_bias,
-                 router_is_layer, shared, shared_gate, router, names, gate, up, down,
-                 planned_experts] = experts;
+                 router_is_layer, shared, shared_gate, router, names, gate, up, down, router_scale,
+                 expert_scales, beside, planned_experts] = experts;
     fields["num_experts"] = text(count);
     fields["num_experts_per_tok"] = text(per_token);
     fields["moe_intermediate_size"] = text(intermediate);
@@ -172,6 +172,9 @@ void add(Fields& fields, const ExpertsSpec& experts) {
     if (!is_gated) fields["moe_gate"] = text(is_gated);
     fields["router_bias"] = text(router_has_bias);
     if (shared) add(fields, "shared_expert_", *shared);
+    if (beside) add(fields, "mlp_beside_experts_", beside->mlp);
+    if (!router_scale.empty()) fields["router_scale"] = text(true);
+    if (!expert_scales.empty()) fields["expert_scales"] = text(true);
     fields["shared_expert"] = shared ? (shared_gate.empty() ? "plain" : "gated") : "none";
 }
 

@@ -163,7 +163,7 @@ class ModelInput(TrainerTest):
             (gemma4(hidden_size_per_layer_input=None), "hidden_size_per_layer_input: is 256 by default, and embeddings of each layer are not served"),
             (gemma4(hidden_size_per_layer_input=256), "hidden_size_per_layer_input = 256: embeddings of each layer (E2B, E4B) are not served"),
             (gemma4(num_kv_shared_layers=2), "num_kv_shared_layers = 2: layers that attend to the keys of others are not served"),
-            (gemma4(enable_moe_block=True), "enable_moe_block = true: experts beside an MLP with norms of their own (26B-A4B) are not served"),
+            (gemma4(enable_moe_block=True), "num_experts = null: must be a whole number above 0"),
             (gemma4(use_bidirectional_attention="all"), "use_bidirectional_attention = \"all\": tokens see earlier ones alone"),
             (gemma4(per_layer_config={"0": {"head_dim": 32}}), "per_layer_config: 0: layers with \"full_attention\" alone have heads of their own"),
             (gemma4(attention_k_eq_v=True, num_global_key_value_heads=3), "layers with \"full_attention\": num_key_value_heads = 3: must divide"),

@@ -189,6 +189,14 @@ struct ClampedSwiglu {
     double limit = 7;
 };
 
+// An MLP beside experts that reads the residual stream, through a norm of its own. Its result and
+// that of the experts are normed, and then added.
+struct BesideExperts {
+    MlpSpec mlp;
+    LayerNorms norms{};
+    std::string behind_experts;  // their norm
+};
+
 // A router and experts in the place of an MLP: each token goes through the experts to which the
 // router gives the largest probabilities, and gets the sum of their results, weighted by these. An
 // expert is an MLP, as a rule with a gate.
@@ -216,6 +224,12 @@ struct ExpertsSpec {
     std::string gate = "gate_proj";
     std::string up = "up_proj";  // of stacked tensors, gate and up
     std::string down = "down_proj";
+    // Of a router that reads the residual stream, normed: the tensor by which the rows are
+    // multiplied, beside the root of 1 / width; empty: it reads what the experts read.
+    std::string router_scale{};
+    // The tensor of numbers by which the weights of experts are multiplied; empty: none.
+    std::string expert_scales{};
+    std::optional<BesideExperts> beside{};
     // In a plan: the first experts, which get all rows, equally many each; 0: all experts.
     int64_t planned_experts = 0;
 

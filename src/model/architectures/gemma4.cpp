@@ -25,8 +25,6 @@ static void refuse_other_parts(ConfigReader& config, int64_t usual_width_per_lay
     const json shared = config.part("num_kv_shared_layers");
     refuse("num_kv_shared_layers", !shared.is_null() && shared != 0,
            "layers that attend to the keys of others are not served; must be 0");
-    refuse("enable_moe_block", config.boolean("enable_moe_block", false),
-           "experts beside an MLP with norms of their own (26B-A4B) are not served; must be false");
     refuse("use_bidirectional_attention", config.part("use_bidirectional_attention") == "all",
            "tokens see earlier ones alone; must be \"vision\" or null");
 }
@@ -88,6 +86,32 @@ static void read_positions(ConfigReader& config, ModelSpec& spec, const Defaults
     config.complain(reader);
 }
 
+// Experts beside the MLP: each has norms of its own, and so has the router.
+static LayerSpec<FeedForwardSpec> read_experts_beside_mlp(ConfigReader& config, ModelSpec& spec) {
+    ExpertsSpec experts = read_experts(config, spec,
+                                       {.count = 0,
+                                        .per_token = 0,
+                                        .intermediate_name = "moe_intermediate_size",
+                                        .aux_loss = std::nullopt,
+                                        .count_name = "num_experts",
+                                        .per_token_name = "top_k_experts"});
+    experts.routing.normalises = true;
+    experts.tensors = ExpertTensors::stacked;
+    experts.router = "router.proj";
+    experts.router_scale = "router.scale";
+    experts.expert_scales = "router.per_expert_scale";
+    experts.experts = "experts";
+    experts.up = "gate_up_proj";
+    experts.down = "down_proj";
+    experts.beside = BesideExperts{
+        .mlp = spec.blocks.front().mlp(),
+        .norms = {.before = "pre_feedforward_layernorm", .behind = "post_feedforward_layernorm_1"},
+        .behind_experts = "post_feedforward_layernorm_2"};
+    return {
+        .part = experts,
+        .norms = {.before = "pre_feedforward_layernorm_2", .behind = "post_feedforward_layernorm"}};
+}
+
 // What the releases differ in where config.json leaves it out.
 struct Usual {
     int64_t window;
@@ -97,7 +121,7 @@ struct Usual {
 
 // Layers that see everything have wider heads, whose values may be the keys before their norm; all
 // values are normed, and a number multiplies the stream behind each layer.
-static ModelSpec read_dense(ConfigReader& config, const Usual& usual) {
+static ModelSpec read_text(ConfigReader& config, const Usual& usual) {
     const Defaults defaults{.head_dim = 256,
                             .key_heads = 4,
                             .max_positions = usual.max_positions,
@@ -131,15 +155,19 @@ static ModelSpec read_dense(ConfigReader& config, const Usual& usual) {
         set_four_norms(block);
         block.stream_factor = "layer_scalar";
     }
+    if (config.boolean("enable_moe_block", false)) {
+        const LayerSpec<FeedForwardSpec> experts = read_experts_beside_mlp(config, spec);
+        for (BlockSpec& block : spec.blocks) block.last = experts;
+    }
     return spec;
 }
 
 static ModelSpec read_gemma4(ConfigReader& config) {
-    return read_dense(config, {.window = 512, .max_positions = 131072, .width_per_layer = 256});
+    return read_text(config, {.window = 512, .max_positions = 131072, .width_per_layer = 256});
 }
 
 static ModelSpec read_unified_gemma4(ConfigReader& config) {
-    return read_dense(config, {.window = 1024, .max_positions = 262144, .width_per_layer = 0});
+    return read_text(config, {.window = 1024, .max_positions = 262144, .width_per_layer = 0});
 }
 
 static ModelSpec read_wrapped_gemma4(ConfigReader& config) {

@@ -4,6 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
 
 #include "expert_adapter.hpp"
 #include "expert_exchange.hpp"
@@ -31,6 +34,26 @@ std::optional<shard::ParameterId> correction_of(shard::UnitLayout& unit, const E
 shard::Codec form_of_router(const ExpertsSpec& spec) {
     return spec.routes_in_fp32 && spec.correction_is_row ? shard::Codec::fp32
                                                          : shard::Codec::compute;
+}
+
+// Factors of rows or of weights, which decay as matrices do: transformers knows no norm in them.
+std::optional<shard::ParameterId> add_scales(shard::UnitLayout& unit, const ExpertsSpec& spec) {
+    if (spec.expert_scales.empty()) return std::nullopt;
+    return unit.add({.tensors = {{spec.expert_scales, {spec.count}}},
+                     .initial = shard::InitialValues::ones,
+                     .update = shard::UpdateKind::decaying});
+}
+
+std::unique_ptr<const NormedRows> router_input_of(shard::UnitLayout& unit, SavedLayout& slots,
+                                                  const BlockSpec& block, const ExpertsSpec& spec,
+                                                  const SavedSlot& stream) {
+    if (spec.router_scale.empty()) return nullptr;
+    auto norm = std::make_shared<const Norm>(
+        unit,
+        Norm::Spec{
+            .name = spec.router_scale, .width = block.width, .form = block.norm, .ending = ""});
+    return std::make_unique<const NormedRows>(std::move(norm), slots, stream,
+                                              ActivationPolicy::all);
 }
 
 std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& block,
@@ -108,7 +131,7 @@ private:
 }  // namespace
 
 Experts::Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block,
-                 const ExpertsSpec& spec)
+                 const ExpertsSpec& spec, const SavedSlot& stream)
     : spec_(spec),
       width_(block.width),
       router_(unit, {.layers = {{spec_.router, spec_.count, router_name(spec_)}},
@@ -118,6 +141,8 @@ Experts::Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& b
                      .variants = block.variants,
                      .form = form_of_router(spec_),
                      .is_never_quantised = true}),
+      router_input_(router_input_of(unit, slots, block, spec_, stream)),
+      expert_scales_(add_scales(unit, spec_)),
       correction_(correction_of(unit, spec_)),
       experts_(unit, block, spec),
       shared_(shared_of(unit, slots, block, spec)),
@@ -144,18 +169,43 @@ void Experts::backward(std::span<TokenChunk> chunks, const BackwardPass& all,
         FeedForward::backward(chunks, all, input, addition);
 }
 
-at::Tensor Experts::row_weights(const Saved& saved, const ops::ExpertRows& rows,
+at::Tensor Experts::scales_of(const Pass& pass) const {
+    const at::Tensor& chosen = pass.saved[chosen_];
+    return pass.weights[*expert_scales_]
+        .to(at::kFloat)
+        .gather(0, chosen.flatten())
+        .view(chosen.sizes());
+}
+
+at::Tensor Experts::row_weights(const Pass& pass, const ops::ExpertRows& rows,
                                 at::ScalarType type) const {
-    return ops::expert_weights(saved[probabilities_], saved[chosen_], spec_.routing)
-        .flatten()
-        .gather(0, rows.choices)
-        .unsqueeze(1)
-        .to(type);
+    const Saved& saved = pass.saved;
+    at::Tensor weights = ops::expert_weights(saved[probabilities_], saved[chosen_], spec_.routing);
+    if (expert_scales_) weights = weights * scales_of(pass);
+    return weights.flatten().gather(0, rows.choices).unsqueeze(1).to(type);
+}
+
+at::Tensor Experts::scales_backward(const BackwardPass& pass, const at::Tensor& d_weights) const {
+    const Saved& saved = pass.saved;
+    const at::Tensor scales = scales_of(pass);
+    if (const at::Tensor& of_scales = pass.gradients[*expert_scales_]; of_scales.defined()) {
+        const at::Tensor weights =
+            ops::expert_weights(saved[probabilities_], saved[chosen_], spec_.routing);
+        of_scales.add_(at::zeros_like(saved[probabilities_])
+                           .scatter_(1, saved[chosen_], d_weights * weights)
+                           .sum(0));
+    }
+    return d_weights * scales;
+}
+
+at::Tensor Experts::by_width(const at::Tensor& rows) const {
+    return rows * (1 / std::sqrt(static_cast<double>(width_)));
 }
 
 void Experts::route(const Pass& pass, const at::Tensor& x) const {
     Saved& saved = pass.saved;
-    saved[probabilities_] = ops::router_probabilities(logits(pass, x), spec_.routing);
+    const at::Tensor rows = router_input_ ? by_width(router_input_->forward(pass)) : x;
+    saved[probabilities_] = ops::router_probabilities(logits(pass, rows), spec_.routing);
     saved[chosen_] =
         ops::choose_experts(saved[probabilities_], spec_.per_token, spec_.routing,
                             correction_ ? pass.weights[*correction_].flatten() : at::Tensor());
@@ -179,7 +229,7 @@ at::Tensor Experts::make_rows(const Pass& pass, const at::Tensor& x) const {
     const ExpertExchange exchange(context.experts, saved[chosen_], spec_,
                                   experts_.tokens_by_adapter(context.projections, x.size(0)), {});
     saved[arrivals_] = exchange.arrivals();
-    const at::Tensor factors = row_weights(saved, exchange.rows(), x.scalar_type());
+    const at::Tensor factors = row_weights(pass, exchange.rows(), x.scalar_type());
     const auto send = [&](int64_t chunk) {
         Arriving sent;
         sent.x = exchange.send_to_experts(chunk, take(x, exchange, chunk));
@@ -213,10 +263,11 @@ at::Tensor Experts::logits(const Pass& pass, const at::Tensor& x) const {
 }
 
 at::Tensor Experts::router_backward(const BackwardPass& pass, const at::Tensor& d_factors,
-                                    const ops::ExpertRows& rows, const at::Tensor& x) const {
+                                    const ops::ExpertRows& rows, const at::Tensor& of_layer) const {
     const auto& [context, weights, saved] = static_cast<const Pass&>(pass);
-    const at::Tensor d_weights =
-        d_factors.gather(0, rows.places.flatten()).view(rows.places.sizes());
+    const at::Tensor x = router_input_ ? by_width(router_input_->again(pass)) : of_layer;
+    at::Tensor d_weights = d_factors.gather(0, rows.places.flatten()).view(rows.places.sizes());
+    if (expert_scales_) d_weights = scales_backward(pass, d_weights);
     const at::Tensor d_logits = ops::router_backward(
         {d_weights, context.routers.d_probability, context.routers.num_counted},
         saved[probabilities_], saved[chosen_], spec_.routing);
@@ -226,6 +277,14 @@ at::Tensor Experts::router_backward(const BackwardPass& pass, const at::Tensor& 
     const ops::Gemms& gemms = context.projections.gemms;
     ops::add_weight_gradient(gemms, pass.gradients[router_.weight()], d_logits, x.to(at::kFloat));
     return ops::linear_backward_input(gemms, d_logits, weights[router_.weight()].to(at::kFloat));
+}
+
+void Experts::add_router_gradient(const BackwardPass& pass, const at::Tensor& d_rows,
+                                  const at::Tensor& dx) const {
+    if (router_input_)
+        router_input_->add_gradient(pass, by_width(d_rows));
+    else
+        dx.add_(d_rows);
 }
 
 at::Tensor Experts::shared_output(const Pass& pass) const {
@@ -261,7 +320,7 @@ at::Tensor Experts::x_gradient(const BackwardPass& pass, const at::Tensor& dy,
     const ExpertExchange exchange(context.experts, saved[chosen_], spec_,
                                   experts_.tokens_by_adapter(context.projections, x.size(0)),
                                   saved[arrivals_]);
-    const at::Tensor factors = row_weights(saved, exchange.rows(), x.scalar_type());
+    const at::Tensor factors = row_weights(pass, exchange.rows(), x.scalar_type());
     const auto send_x = [&](int64_t chunk) {
         return exchange.send_to_experts(chunk, take(x, exchange, chunk));
     };
@@ -312,7 +371,8 @@ at::Tensor Experts::x_gradient(const BackwardPass& pass, const at::Tensor& dy,
     const at::Tensor dx_of_router = router_backward(pass, at::cat(d_factors), exchange.rows(), x);
     at::Tensor dx = returning.finish();
     if (shared_) dx.add_(dx_of_shared);
-    return dx.add_(dx_of_router);
+    add_router_gradient(pass, dx_of_router, dx);
+    return dx;
 }
 
 void Experts::end_forward(const Pass& pass, const at::Tensor&) const {

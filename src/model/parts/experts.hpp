@@ -36,8 +36,9 @@ struct SliceRows {
 // all tokens go through the experts of one slice before it gathers the next.
 class Experts : public FeedForward {
 public:
+    // stream: the residual stream that the layer reads.
     Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block,
-            const ExpertsSpec& spec);
+            const ExpertsSpec& spec, const SavedSlot& stream);
 
     const Projection* first_product() const override { return nullptr; }
     const Projection* last_product() const override { return nullptr; }
@@ -106,17 +107,28 @@ private:
                                const at::Tensor& x) const;
     // Returns [t, e].
     at::Tensor logits(const Pass& pass, const at::Tensor& x) const;
-    // Returns the part of the gradient of x that goes through the router. d_factors: of the rows.
+    // Rows of a router that reads the stream, or their gradient.
+    at::Tensor by_width(const at::Tensor& rows) const;
+    // Adds the gradient of the rows that the router reads to dx, or to that of the stream.
+    void add_router_gradient(const BackwardPass& pass, const at::Tensor& d_rows,
+                             const at::Tensor& dx) const;
+    // The scale of each expert of a token [t, k], fp32.
+    at::Tensor scales_of(const Pass& pass) const;
+    // Returns the gradient of the weights without their scales, and adds that of the scales.
+    at::Tensor scales_backward(const BackwardPass& pass, const at::Tensor& d_weights) const;
+    // Returns the gradient of the rows that the router reads. d_factors: of the rows of experts.
     at::Tensor router_backward(const BackwardPass& pass, const at::Tensor& d_factors,
-                               const ops::ExpertRows& rows, const at::Tensor& x) const;
+                               const ops::ExpertRows& rows, const at::Tensor& of_layer) const;
     // The weight of each row of this rank's tokens [n, 1].
-    at::Tensor row_weights(const Saved& saved, const ops::ExpertRows& rows,
+    at::Tensor row_weights(const Pass& pass, const ops::ExpertRows& rows,
                            at::ScalarType type) const;
 
     ExpertsSpec spec_;
     int64_t width_;
     Projection router_;
-    std::optional<shard::ParameterId> correction_;  // of the probabilities
+    std::unique_ptr<const NormedRows> router_input_;   // of the stream; null: the router reads x
+    std::optional<shard::ParameterId> expert_scales_;  // [e]
+    std::optional<shard::ParameterId> correction_;     // of the probabilities
     ExpertMlp experts_;
     std::unique_ptr<const Mlp> shared_;
     std::optional<Projection> shared_gate_;

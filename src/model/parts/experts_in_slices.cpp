@@ -106,7 +106,7 @@ Experts::Sliced Experts::begin_slices(const Pass& pass, at::Tensor x) const {
     ops::ExpertRows rows =
         rows_by_chunk(pass.saved[chosen_], spec_,
                       experts_.tokens_by_adapter(pass.context.projections, x.size(0)));
-    at::Tensor factors = row_weights(pass.saved, rows, x.scalar_type());
+    at::Tensor factors = row_weights(pass, rows, x.scalar_type());
     at::Tensor sums = ops::no_sums_of_experts(x);
     return {std::move(x), std::move(rows), std::move(factors), std::move(sums)};
 }
@@ -177,7 +177,8 @@ at::Tensor Experts::finish_backward(const BackwardPass& pass, Sliced& tokens) co
     at::Tensor dx = tokens.sums.to(tokens.x.scalar_type());
     tokens.sums.reset();
     if (shared_) dx.add_(dx_of_shared);
-    return dx.add_(dx_of_router);
+    add_router_gradient(pass, dx_of_router, dx);
+    return dx;
 }
 
 }  // namespace ringshard::model

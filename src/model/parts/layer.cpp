@@ -9,6 +9,13 @@ namespace ringshard::model {
 
 using config::ActivationPolicy;
 
+std::vector<const Projection*> Layer::projections() const {
+    std::vector<const Projection*> all = part().projections();
+    for (const Projection* projection : addition_->output().projections())
+        all.push_back(projection);
+    return all;
+}
+
 void MixerLayer::mix(const Pass& pass) const {
     if (!mixer_->is_projected(pass.saved)) mixer_->project(pass, input_->forward(pass));
     mixer_->mix(pass);

@@ -25,6 +25,8 @@ public:
     virtual void add_costs(StageCosts& costs, bool makes_result_again) const = 0;
     virtual const Part& part() const = 0;
     virtual const Mixer* mixer() const { return nullptr; }
+    // Linear layers, which take adapters.
+    std::vector<const Projection*> projections() const;
 
 protected:
     Layer(std::unique_ptr<const LayerInput> input, std::unique_ptr<const Addition> addition)

@@ -6,6 +6,14 @@
 
 namespace ringshard::model {
 
+at::Tensor norm_gradient(const Norm& norm, const BackwardPass& pass, const at::Tensor& dy,
+                         const at::Tensor& x) {
+    at::Tensor dx = at::zeros_like(x);
+    norm.backward(pass.weights, pass.gradients, dy, x, norm.forward(pass.weights, x).inverse_rms,
+                  dx);
+    return dx;
+}
+
 void NormedOutput::make_rows(const Pass& pass, at::Tensor rows) const {
     pass.saved[rows_] = Output::forward(pass, std::move(rows));
 }
@@ -16,11 +24,7 @@ at::Tensor NormedOutput::forward(const Pass& pass, at::Tensor rows) const {
 }
 
 at::Tensor NormedOutput::backward(const BackwardPass& pass, const at::Tensor& dy) const {
-    const at::Tensor& x = pass.saved[rows_];
-    at::Tensor dx = at::zeros_like(x);
-    norm_->backward(pass.weights, pass.gradients, dy, x,
-                    norm_->forward(pass.weights, x).inverse_rms, dx);
-    return dx;
+    return norm_gradient(*norm_, pass, dy, pass.saved[rows_]);
 }
 
 void NormedOutput::add_costs(StageCosts& costs, bool is_made_again) const {

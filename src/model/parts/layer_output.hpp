@@ -8,6 +8,10 @@
 
 namespace ringshard::model {
 
+// Returns the gradient of the rows x before a norm, from that of the normed rows.
+at::Tensor norm_gradient(const Norm& norm, const BackwardPass& pass, const at::Tensor& dy,
+                         const at::Tensor& x);
+
 // The stage that makes the output of a layer of the rows of its part.
 class Output {
 public:
@@ -27,6 +31,8 @@ public:
     virtual bool lacks_rows(const Saved&) const { return false; }
     virtual void make_rows(const Pass&, at::Tensor) const {}
     virtual void add_costs(StageCosts&, bool) const {}
+    // Linear layers beside those of the part.
+    virtual std::vector<const Projection*> projections() const { return {}; }
 
     const Part& part() const { return part_; }
 

@@ -26,11 +26,12 @@ std::optional<shard::UpdateKind> update_of(const Norm::Spec& spec) {
 
 shard::ParameterGroup weight_group(const Norm::Spec& spec) {
     using shard::InitialValues;
-    return {.tensors = {{format_text("{}{}.weight", spec.name, ending_of(spec)), {spec.width}}},
-            .initial = spec.form.adds_one ? InitialValues::zeros : InitialValues::ones,
-            .is_made_by_run = !spec.adapter.empty(),
-            .update = update_of(spec),
-            .variant = spec.number};
+    return {
+        .tensors = {{format_text("{}{}{}", spec.name, ending_of(spec), spec.ending), {spec.width}}},
+        .initial = spec.form.adds_one ? InitialValues::zeros : InitialValues::ones,
+        .is_made_by_run = !spec.adapter.empty(),
+        .update = update_of(spec),
+        .variant = spec.number};
 }
 
 shard::ParameterGroup bias_group(const Norm::Spec& spec) {

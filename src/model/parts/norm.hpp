@@ -19,12 +19,13 @@ namespace ringshard::model {
 class Norm {
 public:
     struct Spec {
-        std::string name;  // of its tensor, without ".weight"
+        std::string name;  // of its tensor, without the ending
         int64_t width;
         NormForm form;
         // Of one of the adapters that train together, in place of the model's: its name and number.
         std::string adapter{};
         size_t number = 0;
+        const char* ending = ".weight";
     };
     Norm(shard::UnitLayout& unit, const Spec& spec);
 

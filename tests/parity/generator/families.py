@@ -68,9 +68,11 @@ def distribution(name, shape, model):
         return 0.3, 0.4
     if name.endswith("layer_scalar"):
         return 0.9, 0.3
+    if name.endswith(("router.scale", "per_expert_scale")):
+        return 1.0, 0.3
     if name.endswith("sinks"):
         return 0.5, 1.0
-    if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight")):
+    if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight", "router.proj.weight")):
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
     gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")) else 1.2
     if model.config.model_type == "gpt2":  # matrices [in, out], and tables
@@ -134,8 +136,8 @@ def stored(model, of):
                 yield name.replace("conv1d", f"{part}_conv1d"), rows
         elif model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
             yield name, tensor.transpose(1, 2)
-        elif model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared"):
-            for ours, file in STACKED.items() if model.config.model_type != "gpt_oss" else ():
+        elif model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared", "gemma4_text"):
+            for ours, file in STACKED.items() if model.config.model_type.startswith("granite") else ():
                 name = name.replace(ours, file)
             yield name, tensor
         elif name.endswith("experts.gate_up_proj"):

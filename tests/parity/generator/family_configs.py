@@ -71,6 +71,8 @@ CONFIGS = {
     "glm4": sizes(model_type="glm4", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
     "cohere": sizes(model_type="cohere", rope_parameters=rope(), logit_scale=0.3, attention_bias=True),
     "gemma4": sizes(model_type="gemma4_text", attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=3.0, **{**GEMMA4, **WINDOWS}),
+    "gemma4-experts": sizes(model_type="gemma4_text", attention_k_eq_v=True, hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=8,
+                            top_k_experts=2, moe_intermediate_size=16, **{**GEMMA4, **WINDOWS}),
     "gemma4-wrapped": {"model_type": "gemma4_unified", "vision_config": {"mm_embed_dim": 16, "mm_posemb_size": 4, "patch_size": 2}, "text_config": sizes(
         model_type="gemma4_unified_text", attention_bias=True, **{**GEMMA4, **WINDOWS, "pad_token_id": 0})},
     "cohere2": sizes(model_type="cohere2", rope_parameters=rope(), logit_scale=0.3, **WINDOWS),
