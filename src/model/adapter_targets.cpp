@@ -140,6 +140,14 @@ std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
         }
     };
     if (asks_for_all_linear(config)) {
+        for (const BlockSpec& block : spec.blocks)
+            if (const ExpertsSpec* const experts = block.experts();
+                experts != nullptr && experts->router_is_layer &&
+                experts->tensors == ExpertTensors::stacked)
+                return refuse(format_text(
+                    "lora_target_modules = all-linear: names the router {} too, as in PEFT, and "
+                    "routers of {} take no adapter; name the other layers",
+                    experts->router, spec.architecture));
         targets.clear();
         config.targets_are_expression = false;
         add_ends([](const std::string&) { return true; });

@@ -104,15 +104,18 @@ class Adapters(TrainerTest):
                 add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
                 self.check({model: [*flags, "--lora_dropout", "0", "--use_rslora"]})
 
+    def write_family(self, family, model):
+        golden = read_json(DATA, "families", f"{family}.json.gz")
+        for name, tensor in golden["tensors"].items():
+            if name.startswith(("model.embed_tokens.", "lm_head.", "transformer.wte.")):  # as many rows as the tokenizer has
+                tensor["shape"][0] = 512
+        golden["config"]["vocab_size"] = 512
+        write_model(golden, model)
+        add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
+
     def check_family(self, family, flags, *renamed):
         with tempfile.TemporaryDirectory() as model:
-            golden = read_json(DATA, "families", f"{family}.json.gz")
-            for name, tensor in golden["tensors"].items():
-                if name.startswith(("model.embed_tokens.", "lm_head.", "transformer.wte.")):  # as many rows as the tokenizer has
-                    tensor["shape"][0] = 512
-            golden["config"]["vocab_size"] = 512
-            write_model(golden, model)
-            add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
+            self.write_family(family, model)
             self.check({model: [*flags, "--lora_dropout", "0"]}, *renamed)
 
     def test_all_biases(self):
@@ -123,6 +126,15 @@ class Adapters(TrainerTest):
         """PEFT adapts the experts of Trinity, and those of Laguna not, whose names end as those of linear layers."""
         self.check_family("afmoe", ["--lora_target_modules", "all-linear"])
         self.check_family("laguna", ["--lora_target_modules", "all-linear"], "mlp.shared_expert.", "mlp.shared_experts.")
+
+    def test_values_that_are_keys(self):
+        """Of Gemma 4. Its router is a layer for PEFT, and takes no adapter here."""
+        self.check_family("gemma4", ["--lora_target_modules", "all-linear"])
+        self.check_family("gemma4-experts", ["--lora_target_modules", "q_proj,k_proj,o_proj,down_proj"])
+        with tempfile.TemporaryDirectory() as model:
+            self.write_family("gemma4-experts", model)
+            self.expect(run("train", "--model_name_or_path", model, "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--use_peft",
+                            "--lora_target_modules", "all-linear", "--output_dir", os.path.join(model, "out")), 78, "all-linear", "router.proj")
 
     def test_matrices_that_lie_turned(self):
         """PEFT sets fan_in_fan_out by itself."""

@@ -98,6 +98,7 @@ static LayerSpec<FeedForwardSpec> read_experts_beside_mlp(ConfigReader& config, 
     experts.routing.normalises = true;
     experts.tensors = ExpertTensors::stacked;
     experts.router = "router.proj";
+    experts.router_is_layer = true;
     experts.router_scale = "router.scale";
     experts.expert_scales = "router.per_expert_scale";
     experts.experts = "experts";
