@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "ringshard/base/error.hpp"
+
 namespace ringshard::data {
 
 void share_prompt(FlatBatch& batch) {
+    RINGSHARD_CHECK(batch.document_starts.size() % 2 == 0, "a pair has two documents");
     const size_t last = batch.document_starts.size() - 1;
     const auto begin = batch.tokens.begin() + batch.document_starts[last];
     const auto differs =

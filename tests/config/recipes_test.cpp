@@ -261,6 +261,12 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     const config::Config chats = of_recipe(
         "a.yaml", start + "  - path: org/pairs\n    type: chat_template.argilla_chat\nrl: dpo\n");
     BOOST_TEST(chats.data.datasets.find("row_template") == std::string::npos);
+    const config::Config named =
+        of_recipe("a.yaml", start + conversations + "    field_chosen: better\nrl: orpo\n");
+    BOOST_TEST(named.data.datasets.find(R"("column_map":{"chosen":"better"})") !=
+               std::string::npos);
+    BOOST_TEST(refuses("a.yaml", start + conversations + "    roles: {user: [x]}\nrl: orpo\n",
+                       "the key roles of two conversations"));
     BOOST_TEST(refuses("a.yaml",
                        start + "  - path: org/pairs\n    type: chat_template.default\nrl: orpo\n",
                        "use chat_template.argilla"));

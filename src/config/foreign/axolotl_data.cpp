@@ -122,8 +122,9 @@ private:
         const bool learns_prompt = import_.is_on("train_on_inputs");
         const std::string name = type.is_string() ? type.get<std::string>() : "";
         if (learns_rewards(import_)) return read_rewards(path, name, source);
-        // Two conversations that begin alike.
-        if (has_pairs() && name.starts_with("chat_template.argilla")) return;
+        if (has_pairs() &&
+            (name == "chat_template.argilla" || name == "chat_template.argilla_chat"))
+            return read_two_conversations(path, entry, source);
         const bool is_odds = import_.text("rl") == "orpo";
         if (has_pairs() && (is_odds || !name.starts_with("chat_template")))
             return import_.refuse(
@@ -149,6 +150,21 @@ private:
                                              "any columns",
                                              name));
         }
+    }
+
+    // They begin alike, and have the names of columns and of messages that ours have.
+    void read_two_conversations(const std::string& path, const ordered_json& entry,
+                                ordered_json& source) {
+        for (const char* key : {"field_messages", "message_property_mappings", "roles",
+                                "message_field_role", "message_field_content", "field_tools"})
+            if (entry.contains(key) && !entry[key].is_null())
+                import_.refuse(path, format_text("the key {} of two conversations", key));
+        ordered_json columns = ordered_json::object();
+        for (const char* side : {"chosen", "rejected"}) {
+            const ordered_json field = entry.value(format_text("field_{}", side), ordered_json());
+            if (field.is_string() && field != side) columns[side] = field;
+        }
+        if (!columns.empty()) source["column_map"] = columns;
     }
 
     // A turn of a conversation, with the system's message before it, and two answers.

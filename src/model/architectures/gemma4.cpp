@@ -25,8 +25,42 @@ static void refuse_other_parts(ConfigReader& config, int64_t usual_width_per_lay
     const json shared = config.part("num_kv_shared_layers");
     refuse("num_kv_shared_layers", !shared.is_null() && shared != 0,
            "layers that attend to the keys of others are not served; must be 0");
-    refuse("use_bidirectional_attention", config.part("use_bidirectional_attention") == "all",
+    const json sees_later = config.part("use_bidirectional_attention");
+    refuse("use_bidirectional_attention", !sees_later.is_null() && sees_later != "vision",
            "tokens see earlier ones alone; must be \"vision\" or null");
+}
+
+// Returns what per_layer_config changes in the layers that see everything: their heads.
+static json read_layers_with_all_tokens(ConfigReader& config, const std::vector<bool>& windows) {
+    const json by_layer = config.part("per_layer_config");
+    if (!by_layer.is_object()) {
+        config.complain(
+            format_text("per_layer_config = {}: must be an object", shown(by_layer.dump())));
+        return json::object();
+    }
+    const auto first = static_cast<size_t>(std::ranges::find(windows, false) - windows.begin());
+    const auto of_layer = [&](size_t block) {
+        return by_layer.value(concat(block), json::object());
+    };
+    const json fields = of_layer(first);
+    for (size_t block = 0; block < windows.size(); ++block)
+        if (of_layer(block) != (windows[block] ? json::object() : fields))
+            config.complain(format_text(
+                "per_layer_config: {}: layers with \"full_attention\" alone have heads of their "
+                "own, and all of them the same",
+                block));
+    if (!fields.is_object()) {
+        config.complain(format_text("per_layer_config: {} = {}: must be an object", first,
+                                    shown(fields.dump())));
+        return json::object();
+    }
+    for (const auto& [name, value] : fields.items())
+        if (name != "head_dim" && name != "num_key_value_heads")
+            config.complain(format_text(
+                "per_layer_config: {}: {} = {}: layers differ in head_dim and num_key_value_heads "
+                "alone",
+                first, shown(name), shown(value.dump())));
+    return fields;
 }
 
 // Returns the heads of the layers that see everything. transformers writes what differs in them as
@@ -35,21 +69,10 @@ static attention::HeadCounts read_global_heads(ConfigReader& config, const Model
                                                const std::vector<bool>& windows,
                                                bool values_are_keys) {
     attention::HeadCounts heads = spec.heads();
-    const json given = config.part("per_layer_config");
-    if (!given.is_null() && !given.is_object())
-        config.complain(
-            format_text("per_layer_config = {}: must be an object", shown(given.dump())));
-    const json by_layer = given.is_object() ? given : json::object();
-    const size_t first = static_cast<size_t>(std::ranges::find(windows, false) - windows.begin());
-    json fields = by_layer.value(concat(first), json::object());
-    for (size_t block = 0; block < windows.size(); ++block)
-        if (by_layer.value(concat(block), json::object()) !=
-            (windows[block] ? json::object() : fields))
-            config.complain(format_text(
-                "per_layer_config: {}: layers with \"full_attention\" alone have heads of their "
-                "own, and all of them the same",
-                block));
-    if (given.is_null()) {
+    json fields = json::object();
+    if (config.has("per_layer_config")) {
+        fields = read_layers_with_all_tokens(config, windows);
+    } else {
         fields["head_dim"] = config.whole_number_or("global_head_dim", widest, 512);
         if (values_are_keys && config.has("num_global_key_value_heads"))
             fields["num_key_value_heads"] = config.part("num_global_key_value_heads");
