@@ -18,7 +18,7 @@
 
 using namespace ringshard;
 
-static int run(const std::vector<std::string>& arguments) {
+static int run_command_line(const std::vector<std::string>& arguments) {
     const Environment environment = Environment::of_this_process();
     const auto invocation = cli::read_invocation(arguments);
     if (!invocation || cli::is_front_command(invocation.value())) {
@@ -55,5 +55,5 @@ static int run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
     std::set_terminate(end_process);
     std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write
-    leave_process(run({argv + 1, argv + argc}));
+    leave_process(run_command_line({argv + 1, argv + argc}));
 }

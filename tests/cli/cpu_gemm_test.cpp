@@ -1,6 +1,6 @@
 // A run chooses the libraries of its matrix products: by name, from a file, or as rank 0 has
 // chosen.
-#include "cpu_gemm.hpp"
+#include "ringshard/run/cpu_gemm.hpp"
 
 #include <unistd.h>
 
@@ -11,9 +11,9 @@
 #include "ringshard/base/files.hpp"
 
 using namespace ringshard;
-using cli::GemmTable;
 using ops::GemmKind;
 using ops::GemmPass;
+using run::GemmTable;
 
 namespace {
 
@@ -46,7 +46,7 @@ const GemmKind forward{GemmPass::forward, at::kFloat, 512, 768};
 const GemmKind gradient{GemmPass::weight_gradient, at::kBFloat16, 512, 768};
 
 GemmTable table_of(const ops::Gemms& gemms) {
-    GemmTable table = cli::empty_table(gemms, 4);
+    GemmTable table = run::empty_table(gemms, 4);
     table.products = {{"forward fp32 512x768", "aten"}, {"weight_gradient bf16 512x768", "mkl"}};
     return table;
 }
@@ -56,20 +56,20 @@ GemmTable table_of(const ops::Gemms& gemms) {
 BOOST_AUTO_TEST_CASE(a_library_by_name) {
     ops::Gemms gemms = two_libraries(false);
     using config::CpuGemm;
-    BOOST_TEST(!cli::take_named_gemm(gemms, CpuGemm::aten, at::kBFloat16, "command line"));
+    BOOST_TEST(!run::take_named_gemm(gemms, CpuGemm::aten, at::kBFloat16, "command line"));
     BOOST_TEST(gemms.backend_of(forward).name() == "aten");
-    const auto absent = cli::take_named_gemm(gemms, CpuGemm::onednn, at::kFloat, "command line");
+    const auto absent = run::take_named_gemm(gemms, CpuGemm::onednn, at::kFloat, "command line");
     BOOST_REQUIRE(absent.has_value());
     BOOST_TEST(number(absent->code) == 78);
     BOOST_TEST(absent->message ==
                "cpu_gemm = onednn [command line]: this build has no oneDNN (CMake finds it where "
                "libdnnl-dev is installed); take one of mkl, aten, or auto");
-    const auto unserved = cli::take_named_gemm(gemms, CpuGemm::mkl, at::kBFloat16, "a.yaml:3");
+    const auto unserved = run::take_named_gemm(gemms, CpuGemm::mkl, at::kBFloat16, "a.yaml:3");
     BOOST_REQUIRE(unserved.has_value());
     BOOST_TEST(unserved->message ==
                "cpu_gemm = mkl [a.yaml:3]: it has no products of bf16 for Test 9000 avx2; take one "
                "of mkl, aten, or auto");
-    BOOST_TEST(!cli::take_named_gemm(gemms, CpuGemm::mkl, at::kFloat, "command line"));
+    BOOST_TEST(!run::take_named_gemm(gemms, CpuGemm::mkl, at::kFloat, "command line"));
 }
 
 BOOST_AUTO_TEST_CASE(all_take_what_rank_0_has) {
@@ -78,13 +78,13 @@ BOOST_AUTO_TEST_CASE(all_take_what_rank_0_has) {
     GemmTable table = table_of(gemms);
     if (!world.is_root()) table.products = {{"forward fp32 512x768", "mkl"}};
     const std::vector<GemmKind> kinds{forward, gradient};
-    BOOST_TEST(!cli::take_choice_of_root(world, gemms, kinds, table));
+    BOOST_TEST(!run::take_choice_of_root(world, gemms, kinds, table));
     BOOST_TEST(gemms.backend_of(forward).name() == "aten");
     BOOST_TEST(gemms.backend_of(gradient).name() == "mkl");
     // A name that this build does not have is passed over.
     ops::Gemms others = two_libraries();
     table.products = {{"forward fp32 512x768", "cublas"}};
-    BOOST_TEST(!cli::take_choice_of_root(world, others, kinds, table));
+    BOOST_TEST(!run::take_choice_of_root(world, others, kinds, table));
     BOOST_TEST(others.backend_of(forward).name() == "mkl");
 }
 
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_cannot_follow) {
     const comm::Group& world = test::world();
     ops::Gemms gemms = two_libraries(world.is_root());
     const auto failure =
-        cli::take_choice_of_root(world, gemms, {forward, gradient}, table_of(gemms));
+        run::take_choice_of_root(world, gemms, {forward, gradient}, table_of(gemms));
     BOOST_TEST(failure.has_value() == (world.size() > 1));
     if (failure)
         BOOST_TEST(failure->message().find("cpu_gemm = auto: rank 0 takes mkl, which has no "
@@ -107,16 +107,16 @@ BOOST_AUTO_TEST_CASE(a_table_in_a_file) {
         std::filesystem::temp_directory_path() / format_text("ringshard_cpu_gemm_{}", getpid());
     std::filesystem::create_directory(folder);
     const GemmTable table = table_of(gemms);
-    const auto file = cli::gemm_cache_file(folder, table);
+    const auto file = run::gemm_cache_file(folder, table);
     BOOST_TEST(file.filename().string() == "cpu-gemm-test-9000-avx2-threads-4.json");
     const auto read = [&](const std::string& content) {
         BOOST_TEST(!write_file_atomically(file, content));
-        GemmTable found = cli::empty_table(gemms, 4);
-        const std::string warning = cli::read_gemm_cache(file, found);
+        GemmTable found = run::empty_table(gemms, 4);
+        const std::string warning = run::read_gemm_cache(file, found);
         return std::pair(warning, found.products.size());
     };
-    GemmTable nothing_there = cli::empty_table(gemms, 4);
-    BOOST_TEST(cli::read_gemm_cache(file, nothing_there).empty());
+    GemmTable nothing_there = run::empty_table(gemms, 4);
+    BOOST_TEST(run::read_gemm_cache(file, nothing_there).empty());
     BOOST_TEST(read(to_json(table)) == (std::pair<std::string, size_t>("", 2)));
 
     const std::string whole = to_json(table);
@@ -154,9 +154,9 @@ BOOST_AUTO_TEST_CASE(products_of_a_model) {
         block.attention().heads = {4, 2, 16};
         block.mlp().intermediate = 96;
     }
-    const auto kinds = cli::gemm_kinds(spec, at::kBFloat16);
+    const auto kinds = run::gemm_kinds(spec, at::kBFloat16);
     std::set<std::string> names;
-    for (const GemmKind& kind : kinds) names.insert(cli::name_of(kind));
+    for (const GemmKind& kind : kinds) names.insert(name_of(kind));
     BOOST_TEST(names.size() == kinds.size());
     BOOST_TEST(kinds.size() == 15U);
     for (const char* name :

@@ -7,9 +7,9 @@
 #include "ringshard/config/config.hpp"
 
 using namespace ringshard;
-using cli::GemmTable;
 using ops::GemmPass;
 using ops::LayerProduct;
+using run::GemmTable;
 
 namespace {
 
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(the_slowest_rank_decides_for_all) {
     NamedKernels kernels({{forward, {10e-3, is_other ? 20e-3 : 5e-3, 7e-3}},
                           {gradient, is_other ? std::vector<double>{10e-3, 8e-3}
                                               : std::vector<double>{10e-3, 8e-3, 1e-3}}});
-    const GemmTable table = cli::choose_kernels(world, kernels, {forward, gradient}, {});
+    const GemmTable table = run::choose_kernels(world, kernels, {forward, gradient}, {});
     const bool is_alone = world.size() == 1;
     BOOST_TEST(kernels.taken.at(forward) == (is_alone ? 1 : 2));
     BOOST_TEST(kernels.taken.at(gradient) == (is_alone ? 2 : 1));
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_resumed_run_takes_what_it_began_with) {
     const comm::Group& world = test::world();
     const auto choose = [&](const GemmTable& of_root) {
         NamedKernels kernels({{forward, {10e-3, 1e-3, 10e-3}}});
-        cli::choose_kernels(world, kernels, {forward}, world.is_root() ? of_root : GemmTable{});
+        run::choose_kernels(world, kernels, {forward}, world.is_root() ? of_root : GemmTable{});
         return std::pair(kernels.taken.at(forward), kernels.num_timings > 0);
     };
     BOOST_TEST(choose(table_with("2")) == std::pair(int64_t{2}, false));
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(products_of_a_step) {
     config.data.max_length = 8192;
     const auto names_for = [&](const mesh::MeshShape& shape) {
         std::set<std::string> names;
-        for (const LayerProduct& product : cli::products_of_step(config, spec, shape, 0))
+        for (const LayerProduct& product : run::products_of_step(config, spec, shape, 0))
             names.insert(ops::name_of(product));
         return names;
     };

@@ -7,8 +7,8 @@
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/expected.hpp"
-#include "ringshard/cli/plan_args.hpp"
-#include "ringshard/comm/group.hpp"
+#include "ringshard/run/command_context.hpp"
+#include "ringshard/run/plan_args.hpp"
 
 namespace ringshard::config {
 class Settings;
@@ -18,15 +18,7 @@ namespace ringshard::cli {
 
 // The engine is the library with all code that needs LibTorch. It is loaded when a command needs
 // it, so that help and errors in settings come at once, on thousands of nodes too.
-struct CommandContext {
-    const std::string& command;
-    const config::Settings& settings;
-    const std::vector<std::string>& notes;  // from resolving the settings
-    const Environment& environment;
-    const comm::Group& world;
-};
-
-using EngineEntry = int(const CommandContext&);  // the exit code of this rank
+using EngineEntry = int(const run::CommandContext&);  // the exit code of this rank
 
 // `torch` is what find_libtorch() found.
 std::function<EngineEntry> load_engine(const std::filesystem::path& torch,
@@ -36,7 +28,7 @@ std::function<EngineEntry> load_engine(const std::filesystem::path& torch,
 struct PlanContext {
     const config::Settings& settings;
     const Environment& environment;
-    const PlanArgs& args;
+    const run::PlanArgs& args;
 };
 using PlanEntry = int(const PlanContext&);
 

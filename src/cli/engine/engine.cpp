@@ -8,7 +8,7 @@
 // What the front finds with dlsym().
 extern "C" const char* ringshard_engine_version() { return ringshard::version::program.data(); }
 
-extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
+extern "C" int ringshard_engine(const ringshard::run::CommandContext& context) {
     using namespace ringshard;
     ops::resolve_vector_math();
     if (context.command == "doctor") return cli::run_doctor(context);

@@ -229,8 +229,8 @@ double memory_of(at::Device device) {
 int64_t choose_kernels(const comm::Group& world, const config::Config& config,
                        const model::ModelSpec& spec, const ops::Gemms& gemms, double memory) {
     const auto kernels = ops::open_product_kernels(gemms);
-    const cli::GemmTable table =
-        cli::choose_kernels(world, *kernels, cli::products_of_step(config, spec, {}, memory), {});
+    const run::GemmTable table =
+        run::choose_kernels(world, *kernels, run::products_of_step(config, spec, {}, memory), {});
     return std::ranges::count_if(table.products,
                                  [](const auto& product) { return product.second != "0"; });
 }

@@ -12,10 +12,6 @@
 #include <thread>
 
 #include "check_communicator.hpp"
-#include "cpu_gemm.hpp"
-#include "library_versions.hpp"
-#include "mesh_picture.hpp"
-#include "placement.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/write_rate.hpp"
@@ -23,6 +19,10 @@
 #include "ringshard/config/settings.hpp"
 #include "ringshard/job/slurm.hpp"
 #include "ringshard/plan/devices.hpp"
+#include "ringshard/run/cpu_gemm.hpp"
+#include "ringshard/run/library_versions.hpp"
+#include "ringshard/run/mesh_picture.hpp"
+#include "ringshard/run/placement.hpp"
 
 namespace ringshard::cli {
 
@@ -39,7 +39,7 @@ std::string output_of(const char* shell_command) {
 
 void print_versions() {
     std::cout << "versions\n";
-    for (const auto& [name, version] : library_versions())
+    for (const auto& [name, version] : run::library_versions())
         std::cout << "  " << std::left << std::setw(10) << name << std::right << version << '\n';
 }
 
@@ -73,7 +73,7 @@ comm::Agreed<std::string> describe_gemms(const comm::Group& world) {
     const auto gemms = comm::agreed(world, ops::Gemms::open());
     if (!gemms) return gemms.failure();
     return format_text("matrix products on the CPU\n  {} on {}\n",
-                       empty_table(gemms.value(), 0).libraries,
+                       run::empty_table(gemms.value(), 0).libraries,
                        gemms.value().processor().description());
 }
 
@@ -140,7 +140,7 @@ comm::Agreed<plan::Device> with_drives(plan::Device device, const Folders& folde
 // Measures the host with all ranks at once, and writes the mean into the file. Collective over the
 // world.
 std::optional<comm::AgreedFailure> measure_into(const std::string& file,
-                                                const CommandContext& context,
+                                                const run::CommandContext& context,
                                                 const mesh::Mesh& mesh) {
     const comm::Group& world = context.world;
     const int ranks_per_host = world.split_by_host().size();
@@ -157,11 +157,11 @@ std::optional<comm::AgreedFailure> measure_into(const std::string& file,
 
 }  // namespace
 
-int run_doctor(const CommandContext& context) {
+int run_doctor(const run::CommandContext& context) {
     const bool speaks = context.world.is_root();
-    const auto place = place_ranks(context);
+    const auto place = run::place_ranks(context);
     if (!place) return report_failure(place.failure(), context.world);
-    const Placement& placement = place.value();
+    const run::Placement& placement = place.value();
     const auto gemms = describe_gemms(context.world);
     if (!gemms) return report_failure(gemms.failure(), context.world);
     if (speaks) {
@@ -170,8 +170,8 @@ int run_doctor(const CommandContext& context) {
         print_host(placement.host, placement.memory, placement.num_threads);
         std::cout << gemms.value();
         for (const std::string& note : context.notes) std::cout << "note: " << note << '\n';
-        std::cout << draw_mesh(placement.shape, placement.places)
-                  << describe_step(placement.shape, context.settings.values) << std::flush;
+        std::cout << run::draw_mesh(placement.shape, placement.places)
+                  << run::describe_step(placement.shape, context.settings.values) << std::flush;
     }
 
     const mesh::Mesh mesh(context.world, placement.shape, placement.device);

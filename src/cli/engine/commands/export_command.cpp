@@ -4,16 +4,16 @@
 
 #include <iostream>
 
-#include "exported_checkpoint.hpp"
-#include "exported_weights.hpp"
 #include "merge_folder.hpp"
-#include "passed_tensors.hpp"
-#include "pretrained.hpp"
-#include "references.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/model/export_weights.hpp"
-#include "run_adapters.hpp"
+#include "ringshard/run/exported_checkpoint.hpp"
+#include "ringshard/run/exported_weights.hpp"
+#include "ringshard/run/passed_tensors.hpp"
+#include "ringshard/run/pretrained.hpp"
+#include "ringshard/run/references.hpp"
+#include "ringshard/run/run_adapters.hpp"
 
 namespace ringshard::cli {
 
@@ -52,18 +52,18 @@ Expected<Args> parse_args(const config::Settings& settings) {
 
 // The tensors that pass through, from the model that the settings name, or the checkpoint.
 // Collective over the world.
-comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
-    const CommandContext& context, const checkpoint::Checkpoint& checkpoint,
+comm::Agreed<std::optional<run::PassedTensors>> passed_tensors_of(
+    const run::CommandContext& context, const checkpoint::Checkpoint& checkpoint,
     const model::ModelSpec& spec) {
-    if (!spec.is_wrapped) return std::optional<PassedTensors>();
-    const auto named = named_model(context);
+    if (!spec.is_wrapped) return std::optional<run::PassedTensors>();
+    const auto named = run::named_model(context);
     if (!named) return named.failure();
-    return find_passed_tensors(named.value().value_or(checkpoint.folder), spec, context.world);
+    return run::find_passed_tensors(named.value().value_or(checkpoint.folder), spec, context.world);
 }
 
 // Writes each of the adapters that trained together into a folder of its name. Collective over the
 // world.
-std::optional<comm::AgreedFailure> write_variants(const StoredVariants& variants,
+std::optional<comm::AgreedFailure> write_variants(const run::StoredVariants& variants,
                                                   const shard::Zero& zero, const fs::path& folder,
                                                   const std::map<std::string, std::string>& files,
                                                   const comm::Group& world) {
@@ -84,12 +84,13 @@ using MaybeFailure = std::optional<comm::AgreedFailure>;
 
 // Writes the model of the checkpoint, or its adapter, and what it computes. Collective over the
 // world.
-MaybeFailure write_exported(const CommandContext& context, const ExportedCheckpoint& exported,
-                            const Pretrained& weights, const mesh::Mesh& mesh, shard::Zero& zero,
-                            const Args& args, const std::map<std::string, std::string>& files) {
+MaybeFailure write_exported(const run::CommandContext& context,
+                            const run::ExportedCheckpoint& exported, const run::Pretrained& weights,
+                            const mesh::Mesh& mesh, shard::Zero& zero, const Args& args,
+                            const std::map<std::string, std::string>& files) {
     const auto passed = passed_tensors_of(context, exported.checkpoint, exported.spec);
     if (!passed) return passed.failure();
-    if (const auto changed = check_passed(exported.checkpoint, passed.value()))
+    if (const auto changed = run::check_passed(exported.checkpoint, passed.value()))
         return comm::found_by_all(*changed);
     model::ExportForm form = args.form;
     form.constants = exported.spec.constants;
@@ -98,29 +99,31 @@ MaybeFailure write_exported(const CommandContext& context, const ExportedCheckpo
         form = {.type = model::StoredType::fp32,
                 .content = model::ExportContent::adapter,
                 .initial = weights.initial_adapter()};
-    if (context.world.is_root()) remove_references(args.folder);
+    if (context.world.is_root()) run::remove_references(args.folder);
     if (auto failure = model::export_weights(zero, args.folder, files, form, context.world))
         return failure;
-    return write_references(args.folder, exported.spec, exported.merges ? Merged::yes : Merged::no,
-                            form, zero, mesh, context.world);
+    return run::write_references(args.folder, exported.spec,
+                                 exported.merges ? run::Merged::yes : run::Merged::no, form, zero,
+                                 mesh, context.world);
 }
 
 // Collective over the world.
-MaybeFailure export_checkpoint(const CommandContext& context, const Args& args) {
+MaybeFailure export_checkpoint(const run::CommandContext& context, const Args& args) {
     const comm::Group& world = context.world;
     const auto found =
-        ExportedCheckpoint::find(world, args.source, context.settings.values.adapter.merge);
+        run::ExportedCheckpoint::find(world, args.source, context.settings.values.adapter.merge);
     if (!found) return found.failure();
-    const ExportedCheckpoint& exported = found.value();
-    if (auto failure = check_export_folder(exported, args.folder, world)) return failure;
-    const auto files = files_of_export(exported, world);
+    const run::ExportedCheckpoint& exported = found.value();
+    if (auto failure = run::check_export_folder(exported, args.folder, world)) return failure;
+    const auto files = run::files_of_export(exported, world);
     if (!files) return files.failure();
     const mesh::Mesh mesh(world, {.shard = world.size()}, at::kCPU);
-    shard::Zero zero(model::make_units(exported.spec, mesh.shape().zero()), shards_everything,
+    shard::Zero zero(model::make_units(exported.spec, mesh.shape().zero()), run::shards_everything,
                      {at::kFloat, at::kFloat}, mesh);
-    auto weights = open_weights(context, exported);
+    auto weights = run::open_weights(context, exported);
     if (!weights) return weights.failure();
-    if (auto failure = load_exported(exported, weights.value(), mesh, zero, world)) return failure;
+    if (auto failure = run::load_exported(exported, weights.value(), mesh, zero, world))
+        return failure;
     const bool has_variants = !exported.variants.names.empty();
     if (auto failure = has_variants ? write_variants(exported.variants, zero, args.folder,
                                                      files.value(), world)
@@ -140,7 +143,7 @@ MaybeFailure export_checkpoint(const CommandContext& context, const Args& args) 
 
 }  // namespace
 
-int run_export(const CommandContext& context) {
+int run_export(const run::CommandContext& context) {
     const c10::InferenceMode no_autograd;
     const comm::Group& world = context.world;
     const auto args = parse_args(context.settings);

@@ -26,7 +26,7 @@ void tell_result(const config::Config& config) {
 
 }  // namespace
 
-int run_init(const CommandContext& context) {
+int run_init(const run::CommandContext& context) {
     const config::Config& config = context.settings.values;
     std::optional<Failure> failure;
     if (config.model.config_json.empty())

@@ -8,7 +8,7 @@
 
 namespace ringshard::cli {
 
-int run_inspect_rows(const CommandContext& context) {
+int run_inspect_rows(const run::CommandContext& context) {
     const comm::Group& world = context.world;
     const config::Config& config = context.settings.values;
     if (world.is_root())

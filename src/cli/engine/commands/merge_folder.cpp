@@ -3,9 +3,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "passed_tensors.hpp"
-#include "pretrained.hpp"
-#include "references.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/parse_json.hpp"
@@ -15,7 +12,10 @@
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/model/merge_adapters.hpp"
 #include "ringshard/model/tied_head.hpp"
-#include "run_state.hpp"
+#include "ringshard/run/passed_tensors.hpp"
+#include "ringshard/run/pretrained.hpp"
+#include "ringshard/run/references.hpp"
+#include "ringshard/run/run_state.hpp"
 
 namespace ringshard::cli {
 
@@ -26,7 +26,7 @@ namespace {
 constexpr mesh::Cuts all_sharded{true, true, true, false};
 
 // On every rank. `text`: of adapter_config.json.
-Expected<AdapterAndBase> find_base(const CommandContext& context, const fs::path& adapter,
+Expected<AdapterAndBase> find_base(const run::CommandContext& context, const fs::path& adapter,
                                    const std::string& text) {
     auto config =
         model::parse_adapter_config(text, (adapter / model::adapter_config_name).string());
@@ -78,9 +78,9 @@ comm::Agreed<std::map<std::string, std::string>> files_of(const fs::path& base,
                                                           const fs::path& adapter,
                                                           model::ModelSpec spec,
                                                           const comm::Group& world) {
-    auto files = read_sidecar_files(world, base);
+    auto files = run::read_sidecar_files(world, base);
     if (!files) return files;
-    const auto own = read_sidecar_files(world, adapter);
+    const auto own = run::read_sidecar_files(world, adapter);
     if (!own) return own;
     for (const auto& [name, content] : own.value()) files.value()[name] = content;
     if (spec.reads_head_from_embedding) spec.untie();
@@ -96,7 +96,8 @@ bool is_adapter_folder(const fs::path& folder) {
            !file_exists(folder / "manifest.json") && !file_exists(folder / "latest");
 }
 
-comm::Agreed<AdapterAndBase> read_adapter(const CommandContext& context, const fs::path& adapter) {
+comm::Agreed<AdapterAndBase> read_adapter(const run::CommandContext& context,
+                                          const fs::path& adapter) {
     const comm::Group& world = context.world;
     const auto text = comm::of_root(world, [&]() -> Expected<std::string> {
         auto content = read_file(adapter / model::adapter_config_name);
@@ -123,8 +124,8 @@ std::optional<comm::AgreedFailure> untie_if_apart(const fs::path& base, const co
     return std::nullopt;
 }
 
-int merge_folder(const CommandContext& context, const fs::path& adapter, const fs::path& folder,
-                 model::ExportForm form) {
+int merge_folder(const run::CommandContext& context, const fs::path& adapter,
+                 const fs::path& folder, model::ExportForm form) {
     const comm::Group& world = context.world;
     auto found = read_adapter(context, adapter);
     if (!found) return report_failure(found.failure(), world);
@@ -137,8 +138,9 @@ int merge_folder(const CommandContext& context, const fs::path& adapter, const f
     const mesh::Mesh mesh(world, shape, at::kCPU);
     shard::Zero zero(model::make_units(spec.value(), shape.zero()), all_sharded,
                      {at::kFloat, at::kFloat}, mesh);
-    auto weights = Pretrained::open(found.value().base, spec.value(), Pretrained::Wanted::all,
-                                    checkpoint::Verification::sizes, world);
+    auto weights =
+        run::Pretrained::open(found.value().base, spec.value(), run::Pretrained::Wanted::all,
+                              checkpoint::Verification::sizes, world);
     if (!weights) return report_failure(weights.failure(), world);
     if (const auto failure = weights.value().begin_adapters(spec.value(), adapter, {}, world))
         return report_failure(*failure, world);
@@ -146,14 +148,15 @@ int merge_folder(const CommandContext& context, const fs::path& adapter, const f
         return report_failure(loaded.failure(), world);
     zero.refresh_compute_weights();
     model::merge_adapters(spec.value(), zero);
-    const auto passed = find_passed_tensors(found.value().base, spec.value(), world);
+    const auto passed = run::find_passed_tensors(found.value().base, spec.value(), world);
     if (!passed) return report_failure(passed.failure(), world);
     form.constants = spec.value().constants;
     if (passed.value()) form.wrapped = &passed.value()->files;
-    if (world.is_root()) remove_references(folder);
+    if (world.is_root()) run::remove_references(folder);
     auto failure = model::export_weights(zero, folder, files.value(), form, world);
     if (!failure)
-        failure = write_references(folder, spec.value(), Merged::yes, form, zero, mesh, world);
+        failure =
+            run::write_references(folder, spec.value(), run::Merged::yes, form, zero, mesh, world);
     if (failure) return report_failure(*failure, world);
     if (world.is_root())
         std::cout << "wrote " << folder.string() << ": " << found.value().base.string() << " with "

@@ -17,7 +17,7 @@ struct AdapterAndBase {
 };
 // Reads adapter_config.json, and finds the model that model_name_or_path names, else the one that
 // is named there. Collective over the world.
-comm::Agreed<AdapterAndBase> read_adapter(const CommandContext& context,
+comm::Agreed<AdapterAndBase> read_adapter(const run::CommandContext& context,
                                           const std::filesystem::path& adapter);
 
 // The head is apart where the files hold one that differs from the embedding, as in transformers.
@@ -28,7 +28,7 @@ std::optional<comm::AgreedFailure> untie_if_apart(const std::filesystem::path& b
 // Writes the model of an adapter's folder with the adapter added to its weights: the model that
 // model_name_or_path names, else the one in adapter_config.json. Returns the exit code. Collective
 // over the world.
-int merge_folder(const CommandContext& context, const std::filesystem::path& adapter,
+int merge_folder(const run::CommandContext& context, const std::filesystem::path& adapter,
                  const std::filesystem::path& folder, model::ExportForm form);
 
 }  // namespace ringshard::cli

@@ -6,10 +6,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint_as_model.hpp"
-#include "cpu_gemm.hpp"
-#include "placement.hpp"
-#include "plan_answers.hpp"
 #include "plan_curves.hpp"
 #include "plan_parts.hpp"
 #include "ringshard/base/hub_cache.hpp"
@@ -21,9 +17,13 @@
 #include "ringshard/model/fp8_products.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "ringshard/model/wrapped_files.hpp"
-#include "run_adapters.hpp"
-#include "settle_head.hpp"
-#include "vocabulary.hpp"
+#include "ringshard/run/checkpoint_as_model.hpp"
+#include "ringshard/run/cpu_gemm.hpp"
+#include "ringshard/run/placement.hpp"
+#include "ringshard/run/plan_answers.hpp"
+#include "ringshard/run/run_adapters.hpp"
+#include "ringshard/run/settle_head.hpp"
+#include "ringshard/run/vocabulary.hpp"
 
 namespace ringshard::cli {
 
@@ -43,7 +43,7 @@ struct PlannedModel {
     int64_t passed_bytes = 0;  // of a wrapped model's other tensors
 };
 
-ordered_json to_json(const Answer& answer) {
+ordered_json to_json(const run::Answer& answer) {
     const plan::StepPlan& plan = answer.plan;
     ordered_json memory = ordered_json::object();
     for (const train::MemoryKind& kind : train::memory_kinds)
@@ -107,11 +107,12 @@ Expected<ops::Gemms> open_gemms(const config::Settings& settings, const plan::De
     const at::ScalarType type =
         settings.values.training.computes_in_bf16() ? at::kBFloat16 : at::kFloat;
     const std::string origin = settings.origin_of("cpu_gemm").place;
-    if (const auto failure = take_named_gemm(gemms.value(), named, type, origin)) return *failure;
+    if (const auto failure = run::take_named_gemm(gemms.value(), named, type, origin))
+        return *failure;
     return gemms;
 }
 
-void print(const Answer& answer, const PlanContext& context, const model::ModelSpec& spec,
+void print(const run::Answer& answer, const PlanContext& context, const model::ModelSpec& spec,
            const plan::Device& device) {
     const int64_t ranks_per_node = context.args.ranks_per_node();
     const plan::StepPlan& plan = answer.plan;
@@ -123,7 +124,7 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
                       : "")
               << '\n'
               << (context.settings.values.training.activations_kept().is_automatic()
-                      ? describe_automatic(answer.policies, spec) + "\n"
+                      ? run::describe_automatic(answer.policies, spec) + "\n"
                       : "")
               << describe_fp8(context.settings.values.training, spec) << "a rank holds at most "
               << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
@@ -158,20 +159,20 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << '\n';
 }
 
-void print_cures(const std::vector<Suggestion>& cures) {
+void print_cures(const std::vector<run::Suggestion>& cures) {
     if (cures.empty()) {
         std::cout << "no single setting makes it fit; --suggest looks for a profile, a layout and "
                      "a smaller batch\n";
         return;
     }
     std::cout << "settings that make it fit:\n";
-    for (const Suggestion& cure : cures)
+    for (const run::Suggestion& cure : cures)
         std::cout << "  " << cure.flags << ": " << bytes(cure.answer.held) << '\n';
 }
 
-int tell_suggestions(const std::vector<Suggestion>& suggestions, bool as_json) {
+int tell_suggestions(const std::vector<run::Suggestion>& suggestions, bool as_json) {
     ordered_json list = ordered_json::array();
-    for (const Suggestion& suggestion : suggestions) {
+    for (const run::Suggestion& suggestion : suggestions) {
         ordered_json entry = to_json(suggestion.answer);
         entry["flags"] = suggestion.flags;
         entry["reason"] = suggestion.reason;
@@ -190,15 +191,15 @@ int tell_suggestions(const std::vector<Suggestion>& suggestions, bool as_json) {
     return number(ExitCode::done);
 }
 
-Expected<Planner::Longest> ask(const Planner& planner, const PlanContext& context) {
+Expected<run::Planner::Longest> ask(const run::Planner& planner, const PlanContext& context) {
     if (context.args.finds_longest) return planner.longest(context.settings);
     auto answer = planner.answer(context.settings);
     if (!answer) return answer.failure();
-    return Planner::Longest{std::move(answer).value(), {}};
+    return run::Planner::Longest{std::move(answer).value(), {}};
 }
 
 // In how many parts a rank, or several, take the experts of a block.
-int64_t parts_of_experts(const Answer& answer, const PlanContext& context,
+int64_t parts_of_experts(const run::Answer& answer, const PlanContext& context,
                          const model::ModelSpec& spec) {
     const mesh::Cuts cuts = mesh::cuts_of(context.settings.values.parallel);
     return model::gathers_slices(answer.shape, cuts) ? model::most_slices_of_experts(spec)
@@ -208,7 +209,7 @@ int64_t parts_of_experts(const Answer& answer, const PlanContext& context,
 // Returns the bytes that a rank holds at most if one part of the experts gets all rows: those of
 // this rank, of all ranks that share them, or one of the slices in which it gathers them. Nothing
 // if there is one part.
-std::optional<int64_t> held_if_uneven(const Answer& answer, const Planner& planner,
+std::optional<int64_t> held_if_uneven(const run::Answer& answer, const run::Planner& planner,
                                       const PlanContext& context, const model::ModelSpec& spec) {
     const int64_t parts = parts_of_experts(answer, context, spec);
     if (parts == 1) return std::nullopt;
@@ -218,7 +219,7 @@ std::optional<int64_t> held_if_uneven(const Answer& answer, const Planner& plann
     return planner.of(uneven).answer(settings, answer.shape, answer.row_length).held;
 }
 
-int tell_answer(const Planner& planner, const PlanContext& context, const PlannedModel& model,
+int tell_answer(const run::Planner& planner, const PlanContext& context, const PlannedModel& model,
                 const plan::Device& device) {
     const auto asked = ask(planner, context);
     if (!asked) return report_failure(asked.failure());
@@ -254,7 +255,7 @@ int tell_answer(const Planner& planner, const PlanContext& context, const Planne
     return number(ExitCode::done);
 }
 
-Expected<plan::Device> find_device(const PlanArgs& args) {
+Expected<plan::Device> find_device(const run::PlanArgs& args) {
     if (!args.interconnect.empty()) {
         const auto is_known = plan::with_interconnect({}, args.interconnect);
         if (!is_known) return is_known;
@@ -265,7 +266,7 @@ Expected<plan::Device> find_device(const PlanArgs& args) {
     return device;
 }
 
-int show_device(const PlanArgs& args) {
+int show_device(const run::PlanArgs& args) {
     const auto device = find_device(args);
     if (!device) return report_failure(device.failure());
     std::cout << to_text(device.value());
@@ -294,24 +295,27 @@ Expected<PlannedModel> find_model(const PlanContext& context) {
     const auto folder =
         hub.model_folder(args.model_name_or_path, args.model_revision, "model_name_or_path");
     if (!folder) return folder.failure();
-    if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
+    if (auto failure = run::refuse_unfinished_run(folder.value(), "model_name_or_path"))
+        return *failure;
     auto spec = model::read_model_spec(folder.value() / "config.json", args.overrides());
     if (!spec) return spec.failure();
     constexpr int64_t any_padding = 0;  // it takes no memory
-    if (const auto failure = settle_head(context.settings, any_padding, spec.value()))
+    if (const auto failure = run::settle_head(context.settings, any_padding, spec.value()))
         return *failure;
     std::vector<std::string> notes;
-    if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value(), notes))
+    if (const auto failure =
+            run::resize_vocabulary(context.settings.values, hub, spec.value(), notes))
         return *failure;
     for (const std::string& note : notes) std::cerr << "note: " << note << '\n';
     const std::string warning = model::warn_of_unknown_fields(folder.value() / "config.json");
     if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
     PlannedModel model{std::move(spec).value()};
     look_into_files(folder.value(), model);
-    auto adapters = read_asked_adapters(context.settings, hub);
+    auto adapters = run::read_asked_adapters(context.settings, hub);
     if (!adapters) return adapters.failure();
-    if (const auto failure = refuse_whole_training(model.spec, context.settings)) return *failure;
-    if (const auto failure = choose_trained(model.spec, context.settings, adapters.value()))
+    if (const auto failure = run::refuse_whole_training(model.spec, context.settings))
+        return *failure;
+    if (const auto failure = run::choose_trained(model.spec, context.settings, adapters.value()))
         return *failure;
     return model;
 }
@@ -319,7 +323,7 @@ Expected<PlannedModel> find_model(const PlanContext& context) {
 }  // namespace
 
 int run_plan(const PlanContext& given) {
-    const PlanArgs& args = given.args;
+    const run::PlanArgs& args = given.args;
     const auto threads =
         device::choose_num_threads(given.settings.values.run.num_threads, given.environment,
                                    device::describe_host(), args.ranks_per_node());
@@ -331,7 +335,7 @@ int run_plan(const PlanContext& given) {
     const auto& [spec, passed_bytes] = model.value();
     const config::Settings planned = given.settings.on_ranks(args.world, config::OptionTable());
     if (!args.suggests) {
-        const auto layout = choose_layout(planned, spec, args);
+        const auto layout = run::choose_layout(planned, spec, args);
         if (!layout) return report_failure(layout.failure());
     }
     // Last, since this host is measured for it, which takes seconds.
@@ -340,13 +344,13 @@ int run_plan(const PlanContext& given) {
     if (const auto failure = check_fp8(given.settings.values.training, spec, device.value()))
         return report_failure(*failure);
     if (!device.value().is_host)
-        if (const auto failure = check_for_gpus(planned)) return report_failure(*failure);
+        if (const auto failure = run::check_for_gpus(planned)) return report_failure(*failure);
     const config::Settings settings = device.value().is_host ? planned : planned.on_gpus();
     const PlanContext context{settings, given.environment, args};
     const auto gemms = open_gemms(context.settings, device.value());
     if (!gemms) return report_failure(gemms.failure());
-    const Planner planner(spec, device.value(), args, context.environment, threads.value(),
-                          passed_bytes, &gemms.value());
+    const run::Planner planner(spec, device.value(), args, context.environment, threads.value(),
+                               passed_bytes, &gemms.value());
     if (!args.curves.empty()) {
         if (const auto failure =
                 write_curves(args.curves, context.settings, spec, device.value(), args,

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "plan_answers.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/run/plan_answers.hpp"
 
 namespace ringshard::cli {
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t most_ranks = 1024;
 
 // As plots of metrics have it, with ranks in the place of steps.
-std::string line_of(int64_t ranks, const Answer& answer) {
+std::string line_of(int64_t ranks, const run::Answer& answer) {
     return nlohmann::ordered_json{{"step", ranks},
                                   {"tokens_per_second", answer.seconds.tokens_per_second},
                                   {"step_seconds", answer.seconds.total},
@@ -29,7 +29,7 @@ std::string line_of(int64_t ranks, const Answer& answer) {
 
 std::optional<Failure> write_curves(const std::filesystem::path& folder,
                                     const config::Settings& settings, const model::ModelSpec& spec,
-                                    const plan::Device& device, const PlanArgs& args,
+                                    const plan::Device& device, const run::PlanArgs& args,
                                     const Environment& environment, int64_t num_threads,
                                     const ops::Gemms& gemms) {
     const config::OptionTable table;
@@ -39,12 +39,12 @@ std::optional<Failure> write_curves(const std::filesystem::path& folder,
     std::string strong;
     std::string longest;
     for (int64_t ranks = args.world; ranks <= most_ranks; ranks *= 2) {
-        PlanArgs larger = args;
+        run::PlanArgs larger = args;
         larger.world = ranks;
         larger.nodes = std::max<int64_t>(1, ranks / args.ranks_per_node());
         std::cerr << "on " << ranks << " ranks\n";
-        const Planner planner(spec, device, larger, environment, num_threads, 0, &gemms);
-        const auto add = [&](std::string& lines, Expected<Answer> answer) {
+        const run::Planner planner(spec, device, larger, environment, num_threads, 0, &gemms);
+        const auto add = [&](std::string& lines, Expected<run::Answer> answer) {
             if (answer && answer.value().fits()) lines += line_of(ranks, answer.value());
             return answer ? std::nullopt : std::optional(answer.failure());
         };

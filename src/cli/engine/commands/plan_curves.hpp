@@ -1,10 +1,10 @@
 #pragma once
 
 #include "ringshard/base/environment.hpp"
-#include "ringshard/cli/plan_args.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/plan/devices.hpp"
 #include "ringshard/plan/step_plan.hpp"
+#include "ringshard/run/plan_args.hpp"
 
 namespace ringshard::cli {
 
@@ -13,7 +13,7 @@ namespace ringshard::cli {
 // longest.jsonl, where the ring becomes as long as it can and rows with it.
 std::optional<Failure> write_curves(const std::filesystem::path& folder,
                                     const config::Settings& settings, const model::ModelSpec& spec,
-                                    const plan::Device& device, const PlanArgs& args,
+                                    const plan::Device& device, const run::PlanArgs& args,
                                     const Environment& environment, int64_t num_threads,
                                     const ops::Gemms& gemms);
 

@@ -8,7 +8,7 @@
 #include "ringshard/config/settings.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/device/host.hpp"
-#include "run_data.hpp"
+#include "ringshard/run/run_data.hpp"
 
 namespace ringshard::cli {
 
@@ -29,7 +29,7 @@ void report(const char* what, const data::Prepared& prepared, const data::RowSet
 
 }  // namespace
 
-int run_prepare(const CommandContext& context) {
+int run_prepare(const run::CommandContext& context) {
     const comm::Group& world = context.world;
     const config::Config& config = context.settings.values;
     if (world.is_root())
@@ -39,7 +39,7 @@ int run_prepare(const CommandContext& context) {
         world, device::choose_num_threads(config.run.num_threads, context.environment,
                                           device::describe_host(), world.split_by_host().size()));
     if (!threads) return report_failure(threads.failure(), world);
-    const data::PrepareResources resources = prepare_resources(context, threads.value(), hub);
+    const data::PrepareResources resources = run::prepare_resources(context, threads.value(), hub);
     data::OpenFiles open;
     int64_t num_rows = 0;
     const auto make = [&](const char* what, Expected<data::Preparation> chosen) -> int {
@@ -53,7 +53,7 @@ int run_prepare(const CommandContext& context) {
     };
     const int code = make("training data", data::training_data(config, hub));
     constexpr int64_t fewest_ranks = 1;  // the job that trains may have any number
-    if (const auto unused = check_rows_are_dealt(context.settings, num_rows, fewest_ranks);
+    if (const auto unused = run::check_rows_are_dealt(context.settings, num_rows, fewest_ranks);
         code == 0 && unused)
         return report_failure(comm::found_by_all(*unused), world);
     if (code != 0 || !is_evaluated(config)) return code;

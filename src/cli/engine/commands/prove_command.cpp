@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "engine_commands.hpp"
-#include "job_proof.hpp"
 #include "ringshard/config/settings.hpp"
+#include "ringshard/run/job_proof.hpp"
 #include "run_command.hpp"
 
 namespace ringshard::cli {
@@ -20,7 +20,7 @@ int64_t fewest_ranks(const config::ParallelSettings& parallel) {
 }
 
 // One rank has nothing to be compared with.
-MaybeFailure check_world(const CommandContext& context) {
+MaybeFailure check_world(const run::CommandContext& context) {
     if (context.world.size() > 1) return std::nullopt;
     return comm::found_by_all(
         {ExitCode::settings,
@@ -30,19 +30,20 @@ MaybeFailure check_world(const CommandContext& context) {
                      fewest_ranks(context.settings.values.parallel))});
 }
 
-MaybeFailure prove(const CommandContext& context) {
+MaybeFailure prove(const run::CommandContext& context) {
     if (auto failure = check_world(context)) return failure;
-    const auto placed = PlacedJob::place(context);
+    const auto placed = run::PlacedJob::place(context);
     if (!placed) return placed.failure();
-    PlacedJob& job = *placed.value();
-    const auto found = find_model(context, HubCache(context.environment), job.placement);
+    run::PlacedJob& job = *placed.value();
+    const auto found = run::find_model(context, HubCache(context.environment), job.placement);
     if (!found) return found.failure();
-    const auto certificate = prove_job(context, job, found.value().spec, found.value().adapters);
+    const auto certificate =
+        run::prove_job(context, job, found.value().spec, found.value().adapters);
     return certificate ? std::nullopt : MaybeFailure(certificate.failure());
 }
 
 }  // namespace
 
-int run_prove(const CommandContext& context) { return run_command(context, prove); }
+int run_prove(const run::CommandContext& context) { return run_command(context, prove); }
 
 }  // namespace ringshard::cli

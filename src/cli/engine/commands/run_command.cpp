@@ -6,8 +6,8 @@
 
 namespace ringshard::cli {
 
-int run_command(const CommandContext& context,
-                std::optional<comm::AgreedFailure> (*command)(const CommandContext&)) {
+int run_command(const run::CommandContext& context,
+                std::optional<comm::AgreedFailure> (*command)(const run::CommandContext&)) {
     const c10::InferenceMode no_autograd;
     const auto failure = command(context);
     return failure ? report_failure(*failure, context.world) : number(ExitCode::done);

@@ -9,7 +9,7 @@ namespace ringshard::cli {
 
 // Runs a command of all ranks without autograd. Returns its exit code, after the message of its
 // failure. Collective over the world.
-int run_command(const CommandContext& context,
-                std::optional<comm::AgreedFailure> (*command)(const CommandContext&));
+int run_command(const run::CommandContext& context,
+                std::optional<comm::AgreedFailure> (*command)(const run::CommandContext&));
 
 }  // namespace ringshard::cli

@@ -5,10 +5,6 @@
 #include <iostream>
 #include <sstream>
 
-#include "cpu_gemm.hpp"
-#include "placed_job.hpp"
-#include "pretrained.hpp"
-#include "report_fp8.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
@@ -16,10 +12,14 @@
 #include "ringshard/data/score_file.hpp"
 #include "ringshard/model/delayed_scaling.hpp"
 #include "ringshard/model/fp8_products.hpp"
+#include "ringshard/run/cpu_gemm.hpp"
+#include "ringshard/run/placed_job.hpp"
+#include "ringshard/run/pretrained.hpp"
+#include "ringshard/run/report_fp8.hpp"
+#include "ringshard/run/run_inputs.hpp"
+#include "ringshard/run/run_state.hpp"
 #include "ringshard/train/scorer.hpp"
 #include "run_command.hpp"
-#include "run_inputs.hpp"
-#include "run_state.hpp"
 
 namespace ringshard::cli {
 
@@ -71,7 +71,7 @@ std::optional<Failure> make_folder(const config::Settings& settings) {
     return std::nullopt;
 }
 
-void say_what_has_no_effect(const CommandContext& context) {
+void say_what_has_no_effect(const run::CommandContext& context) {
     for (const char* name : {"max_length", "min_length", "dataset_exact_deduplication", "packing",
                              "shuffle_dataset", "teacher_scores", "anchor"})
         if (context.settings.is_fixed(name))
@@ -113,7 +113,7 @@ void report(const train::Scorer::Sums& sums, double seconds, const fs::path& fol
 
 // Writes the file of this rank if it is the first of its sequence group; the others write nothing.
 // Collective over the world.
-MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
+MaybeFailure write_scores(const run::CommandContext& context, const mesh::Mesh& mesh,
                           const train::Scorer& scorer, watch::Watchdog& watchdog) {
     const comm::Group& world = context.world;
     const config::Config& config = context.settings.values;
@@ -152,7 +152,8 @@ MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
 }
 
 // Fails (78) if the settings ask for a score of what a single model cannot give.
-std::optional<Failure> check_scored(const config::Settings& settings, const RunInputs& inputs) {
+std::optional<Failure> check_scored(const config::Settings& settings,
+                                    const run::RunInputs& inputs) {
     const auto refuse = [](const std::string& why) { return Failure{ExitCode::settings, why}; };
     const model::ModelSpec& spec = inputs.spec;
     if (spec.scores)
@@ -184,18 +185,18 @@ std::optional<Failure> check_scored(const config::Settings& settings, const RunI
 }
 
 // Fills `zero` with the weights of the model and the adapter. Collective over the world.
-MaybeFailure load_scored(const CommandContext& context, const RunInputs& inputs,
+MaybeFailure load_scored(const run::CommandContext& context, const run::RunInputs& inputs,
                          const model::ModelSpec& spec, shard::Zero& zero) {
     const comm::Group& world = context.world;
-    auto pretrained = Pretrained::open(inputs.model, spec, Pretrained::Wanted::all,
-                                       verification_of(context), world);
+    auto pretrained = run::Pretrained::open(inputs.model, spec, run::Pretrained::Wanted::all,
+                                            run::verification_of(context), world);
     if (!pretrained) return pretrained.failure();
-    Pretrained& model = pretrained.value();
-    if (model.holds_adapters()) return comm::found_by_all(holds_an_adapter(inputs.model));
+    run::Pretrained& model = pretrained.value();
+    if (model.holds_adapters()) return comm::found_by_all(run::holds_an_adapter(inputs.model));
     if (model::has_adapters(spec))
         if (const auto failure = model.begin_adapters(
                 inputs.spec, inputs.adapters.folder,
-                start_of(inputs.adapters, context.settings.values.run.seed), world))
+                run::start_of(inputs.adapters, context.settings.values.run.seed), world))
             return failure;
     if (const auto loaded = model.load(spec, zero, world); !loaded) return loaded.failure();
     zero.refresh_compute_weights();
@@ -205,27 +206,28 @@ MaybeFailure load_scored(const CommandContext& context, const RunInputs& inputs,
     return std::nullopt;
 }
 
-MaybeFailure score(const CommandContext& given) {
+MaybeFailure score(const run::CommandContext& given) {
     const comm::Group& world = given.world;
     const config::Settings settings = whole_rows(given.settings);
-    const CommandContext context{given.command, settings, given.notes, given.environment, world};
-    const auto placed = PlacedJob::place(context);
+    const run::CommandContext context{given.command, settings, given.notes, given.environment,
+                                      world};
+    const auto placed = run::PlacedJob::place(context);
     if (!placed) return placed.failure();
-    PlacedJob& job = *placed.value();
+    run::PlacedJob& job = *placed.value();
     if (world.is_root()) say_what_has_no_effect(given);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? make_folder(settings) : std::optional<Failure>()))
         return failure;
-    const auto inputs = find_inputs(context, job.placement, job.faults, RowsToKeep::all);
+    const auto inputs = run::find_inputs(context, job.placement, job.faults, run::RowsToKeep::all);
     if (!inputs) return inputs.failure();
     if (const auto failure = check_scored(settings, inputs.value()))
         return comm::found_by_all(*failure);
     const model::ModelSpec spec = freeze_everything(inputs.value().spec);
-    if (const auto failure = report_fp8(context, spec)) return failure;
+    if (const auto failure = run::report_fp8(context, spec)) return failure;
     if (model::delayed_scaling_options(settings.values.training) && world.is_root())
         std::cerr << "note: fp8_recipe delayed: scores have no steps before, so each row has a "
                      "scale\n";
-    const auto gemms = choose_gemms(context, job.placement, spec);
+    const auto gemms = run::choose_gemms(context, job.placement, spec);
     if (!gemms) return gemms.failure();
 
     job.watchdog->begin(watch::Work::other);
@@ -251,6 +253,6 @@ MaybeFailure score(const CommandContext& given) {
 
 }  // namespace
 
-int run_score(const CommandContext& context) { return run_command(context, score); }
+int run_score(const run::CommandContext& context) { return run_command(context, score); }
 
 }  // namespace ringshard::cli

@@ -1,13 +1,13 @@
 #include <iostream>
 
-#include "check_plan.hpp"
 #include "engine_commands.hpp"
-#include "output_folder.hpp"
 #include "ringshard/job/side_program.hpp"
 #include "ringshard/job/stop_signals.hpp"
+#include "ringshard/run/check_plan.hpp"
+#include "ringshard/run/output_folder.hpp"
+#include "ringshard/run/test_hooks.hpp"
+#include "ringshard/run/training_run.hpp"
 #include "run_command.hpp"
-#include "test_hooks.hpp"
-#include "training_run.hpp"
 
 namespace ringshard::cli {
 
@@ -16,7 +16,7 @@ namespace {
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
 // Fails (78) if the command of a hook cannot be started.
-MaybeFailure check_hooks(const CommandContext& context) {
+MaybeFailure check_hooks(const run::CommandContext& context) {
     const config::LoggingSettings& logging = context.settings.values.logging;
     const std::initializer_list<std::pair<const char*, const std::string&>> hooks{
         {"on_log", logging.on_log},
@@ -35,16 +35,17 @@ MaybeFailure check_hooks(const CommandContext& context) {
 }
 
 // Finds the inputs of a run that may write into output_dir. Collective over the world.
-comm::Agreed<RunInputs> find_training_inputs(const CommandContext& given, PlacedJob& job) {
+comm::Agreed<run::RunInputs> find_training_inputs(const run::CommandContext& given,
+                                                  run::PlacedJob& job) {
     if (const auto failure = check_hooks(given)) return *failure;
-    if (const auto failure = check_output_dir(given)) return *failure;
-    auto inputs = find_inputs(given, job.placement, job.faults);
+    if (const auto failure = run::check_output_dir(given)) return *failure;
+    auto inputs = run::find_inputs(given, job.placement, job.faults);
     if (!inputs) return inputs.failure();
     for (const data::Rows& rows : inputs.value().data.training)
         if (const auto unused =
-                check_rows_are_dealt(given.settings, rows.size(), job.placement.shape.data()))
+                run::check_rows_are_dealt(given.settings, rows.size(), job.placement.shape.data()))
             return comm::found_by_all(*unused);
-    if (const auto failure = check_output_is_apart(given, inputs.value())) return *failure;
+    if (const auto failure = run::check_output_is_apart(given, inputs.value())) return *failure;
     return inputs;
 }
 
@@ -53,54 +54,55 @@ void say(const comm::Group& world, const std::string& line) {
 }
 
 // Each stage is made from the stages before it, and sees nothing of those after it.
-MaybeFailure train(const CommandContext& given) {
+MaybeFailure train(const run::CommandContext& given) {
     const comm::Group& world = given.world;
     job::note_warnings();  // a warning that comes before the first step is not lost
     const job::Deadline deadline(
         world.is_root() ? job::read_slurm(given.environment) : job::Slurm(),
         given.settings.values.run.max_hours);
-    const auto placed = PlacedJob::place(given);
+    const auto placed = run::PlacedJob::place(given);
     if (!placed) return placed.failure();
-    PlacedJob& job = *placed.value();
+    run::PlacedJob& job = *placed.value();
     const auto inputs = find_training_inputs(given, job);
     if (!inputs) return inputs.failure();
-    auto choices = make_choices(given, job, inputs.value());
+    auto choices = run::make_choices(given, job, inputs.value());
     if (!choices) return choices.failure();
-    const CommandContext context{given.command, choices.value().settings, given.notes,
-                                 given.environment, world};
-    const RunLearners learners(context, job, inputs.value());
+    const run::CommandContext context{given.command, choices.value().settings, given.notes,
+                                      given.environment, world};
+    const run::RunLearners learners(context, job, inputs.value());
     const auto check_memory = [&] {
-        return check_plan(context, job.placement, inputs.value().spec, inputs.value().data,
-                          choices.value().gemms.gemms,
-                          test_hooks::device_memory(context.environment));
+        return run::check_plan(context, job.placement, inputs.value().spec, inputs.value().data,
+                               choices.value().gemms.gemms,
+                               run::test_hooks::device_memory(context.environment));
     };
     if (context.settings.values.run.dry_run) {
         if (const auto checked = check_memory(); !checked) return checked.failure();
         say(world, "dry_run: this run can begin");
         return std::nullopt;
     }
-    auto begun = BegunRun::begin(context, job, inputs.value(), learners);
+    auto begun = run::BegunRun::begin(context, job, inputs.value(), learners);
     if (!begun) return begun.failure();
     if (const int64_t last = begun.value().num_steps;
-        is_complete(context, begun.value().origin, last)) {
+        run::is_complete(context, begun.value().origin, last)) {
         say(world, format_text("step {} was the last one: this run is complete", last));
         return std::nullopt;
     }
     const auto activation_bytes = check_memory();
     if (!activation_bytes) return activation_bytes.failure();
-    const auto certificate = prove_in_job(context, job, inputs.value());
+    const auto certificate = run::prove_in_job(context, job, inputs.value());
     if (!certificate) return certificate.failure();
-    auto passed = complete_files(context, inputs.value(), begun.value());
+    auto passed = run::complete_files(context, inputs.value(), begun.value());
     if (!passed) return passed.failure();
-    const auto run = TrainingRun::allocate({context, job, inputs.value(), choices.value(), learners,
-                                            begun.value(), certificate.value()},
-                                           std::move(passed).value(), activation_bytes.value());
+    const auto run =
+        run::TrainingRun::allocate({context, job, inputs.value(), choices.value(), learners,
+                                    begun.value(), certificate.value()},
+                                   std::move(passed).value(), activation_bytes.value());
     if (!run) return run.failure();
     return run.value()->train_to_the_end(deadline);
 }
 
 }  // namespace
 
-int run_train(const CommandContext& context) { return run_command(context, train); }
+int run_train(const run::CommandContext& context) { return run_command(context, train); }
 
 }  // namespace ringshard::cli

@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "engine_commands.hpp"
-#include "exported_weights.hpp"
 #include "merge_folder.hpp"
-#include "pretrained.hpp"
-#include "references.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/settings.hpp"
+#include "ringshard/run/exported_weights.hpp"
+#include "ringshard/run/pretrained.hpp"
+#include "ringshard/run/references.hpp"
 #include "run_command.hpp"
 
 namespace ringshard::cli {
@@ -31,7 +31,7 @@ struct FolderModel {
     fs::path base;
     fs::path adapter;  // empty: none
     model::ModelSpec spec;
-    std::optional<ExportedCheckpoint> checkpoint{};
+    std::optional<run::ExportedCheckpoint> checkpoint{};
 };
 
 // The folder of a run with checkpoints holds its adapter too.
@@ -40,11 +40,11 @@ bool holds_adapter(const fs::path& folder) {
            file_exists(folder / model::adapter_weights_name);
 }
 
-comm::Agreed<FolderModel> read_folder(const CommandContext& context, const fs::path& folder) {
+comm::Agreed<FolderModel> read_folder(const run::CommandContext& context, const fs::path& folder) {
     const comm::Group& world = context.world;
     FolderModel found{.base = folder, .adapter = {}, .spec = {}};
     if (world.maximum(world.is_root() && checkpoint::is_checkpoint(folder) ? 1 : 0) == 1) {
-        auto checkpoint = ExportedCheckpoint::find(world, folder, false);
+        auto checkpoint = run::ExportedCheckpoint::find(world, folder, false);
         if (!checkpoint) return checkpoint.failure();
         found.spec = checkpoint.value().spec;
         found.checkpoint = std::move(checkpoint).value();
@@ -74,16 +74,16 @@ comm::Agreed<FolderModel> read_folder(const CommandContext& context, const fs::p
 }
 
 // Fills `zero` with the weights of the folder. Collective over the world.
-MaybeFailure load(const CommandContext& context, const FolderModel& folder, const mesh::Mesh& mesh,
-                  shard::Zero& zero) {
+MaybeFailure load(const run::CommandContext& context, const FolderModel& folder,
+                  const mesh::Mesh& mesh, shard::Zero& zero) {
     const comm::Group& world = context.world;
     if (folder.checkpoint) {
-        auto weights = open_weights(context, *folder.checkpoint);
+        auto weights = run::open_weights(context, *folder.checkpoint);
         if (!weights) return weights.failure();
-        return load_exported(*folder.checkpoint, weights.value(), mesh, zero, world);
+        return run::load_exported(*folder.checkpoint, weights.value(), mesh, zero, world);
     }
-    auto weights = Pretrained::open(folder.base, folder.spec, Pretrained::Wanted::all,
-                                    checkpoint::Verification::sizes, world);
+    auto weights = run::Pretrained::open(folder.base, folder.spec, run::Pretrained::Wanted::all,
+                                         checkpoint::Verification::sizes, world);
     if (!weights) return weights.failure();
     if (!folder.adapter.empty())
         if (const auto failure =
@@ -94,17 +94,17 @@ MaybeFailure load(const CommandContext& context, const FolderModel& folder, cons
 }
 
 // Computes the rows with the weights of the folder. Collective over the world.
-comm::Agreed<FoundLikely> compute(const CommandContext& context, const FolderModel& folder,
+comm::Agreed<FoundLikely> compute(const run::CommandContext& context, const FolderModel& folder,
                                   at::ScalarType type, const data::References& references) {
     const comm::Group& world = context.world;
     const mesh::Mesh mesh(world, {.shard = world.size()}, at::kCPU);
-    shard::Zero zero(model::make_units(folder.spec, mesh.shape().zero()), shards_everything,
+    shard::Zero zero(model::make_units(folder.spec, mesh.shape().zero()), run::shards_everything,
                      {type, at::kFloat}, mesh);
     if (const auto failure = load(context, folder, mesh, zero)) return *failure;
     zero.refresh_compute_weights();
     const model::Transformer model(folder.spec, zero, mesh,
                                    {.policies = config::ActivationPolicy::input});
-    auto likely = find_likely(references.rows, world, mesh, model, [](double) {});
+    auto likely = run::find_likely(references.rows, world, mesh, model, [](double) {});
     if (!likely) return likely.failure();
     if (likely.value()) return *std::move(likely).value();
     return comm::found_by_all(
@@ -158,7 +158,7 @@ std::string name_mistake(const FolderModel& folder, const data::References& refe
 
 // Compares log-probabilities, prints what differs, and returns true if only rounding does, which
 // computing in bf16 measures. Collective over the world.
-comm::Agreed<bool> compare_weights(const CommandContext& context, const FolderModel& folder,
+comm::Agreed<bool> compare_weights(const run::CommandContext& context, const FolderModel& folder,
                                    const data::References& references) {
     const comm::Group& world = context.world;
     const auto found = compute(context, folder, at::kFloat, references);
@@ -212,13 +212,13 @@ std::vector<std::string> compare_texts_of(const data::References& references,
     return causes;
 }
 
-MaybeFailure verify(const CommandContext& context) {
+MaybeFailure verify(const run::CommandContext& context) {
     const comm::Group& world = context.world;
     const fs::path folder = context.settings.values.model.checkpoint;
     if (folder.empty())
         return comm::found_by_all(
             {ExitCode::usage, "name the folder of a model: trainer verify FOLDER [--url URL]"});
-    const auto references = read_references(folder, world);
+    const auto references = run::read_references(folder, world);
     if (!references) return references.failure();
     std::vector<std::string> causes;
     if (world.is_root()) causes = compare_texts_of(references.value(), folder);
@@ -243,6 +243,6 @@ MaybeFailure verify(const CommandContext& context) {
 
 }  // namespace
 
-int run_verify(const CommandContext& context) { return run_command(context, verify); }
+int run_verify(const run::CommandContext& context) { return run_command(context, verify); }
 
 }  // namespace ringshard::cli

@@ -1,12 +1,12 @@
-#include "ringshard/cli/plan_args.hpp"
+#include "plan_args.hpp"
 
 #include "own_flags.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::cli {
 
-Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
-    PlanArgs args;
+Expected<run::PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
+    run::PlanArgs args;
     const auto usage = [](const std::string& what) {
         return Failure{
             ExitCode::usage,

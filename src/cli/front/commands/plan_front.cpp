@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "plan_args.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/libtorch.hpp"
