@@ -1,4 +1,4 @@
-#include "ringshard/base/python_regex.hpp"
+#include "python_regex.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "model_parts.hpp"
-#include "name_patterns.hpp"
+#include "ringshard/base/name_patterns.hpp"
 #include "ringshard/base/text.hpp"
-#include "token_rows.hpp"
+#include "ringshard/model/model_tensors.hpp"
 
 namespace ringshard::model {
 
@@ -48,7 +47,7 @@ Expected<std::set<std::string>> find_frozen(const ModelSpec& spec, const std::st
                                             const std::string& train_only) {
     std::vector<std::vector<std::string>> groups;
     std::vector<std::string> names;
-    for (const shard::UnitLayout& module : ModelParts(spec).modules)
+    for (const shard::UnitLayout& module : modules_of(spec))
         for (const shard::ParameterGroup& group : module.groups()) {
             std::vector<std::string>& of_group = groups.emplace_back();
             for (const shard::TensorSpec& tensor : group.tensors) of_group.push_back(tensor.name);
@@ -74,7 +73,7 @@ Expected<std::set<std::string>> find_frozen(const ModelSpec& spec, const std::st
     for (const std::vector<std::string>& group : groups)
         if (auto failure = check_group(group, frozen)) return *failure;
     for (const std::string& name : frozen)
-        if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token(spec, name))
+        if (spec.vocabulary > spec.stored_vocabulary && spec.has_row_for_each_token(name))
             return Failure{
                 ExitCode::settings,
                 format_text("freeze, train_only: {} would be frozen, and it has {} new rows for "

@@ -5,14 +5,11 @@
 #include <algorithm>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/model_tensors.hpp"
 
 namespace ringshard::model {
 
 using shard::InitialValues;
-
-std::string block_prefix(const ModelSpec& spec, size_t block) {
-    return format_text("{}.{}.", spec.names.blocks, block);
-}
 
 namespace {
 

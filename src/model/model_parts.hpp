@@ -11,9 +11,6 @@
 
 namespace ringshard::model {
 
-// Returns the prefix of the names of a block's tensors.
-std::string block_prefix(const ModelSpec& spec, size_t block);
-
 // The parts of a model, which declare the parameters of its modules and know where they lie.
 struct ModelParts {
     explicit ModelParts(const ModelSpec& spec, const Fusions& fusions = {});

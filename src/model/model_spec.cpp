@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "conversion.hpp"
 #include "reading/architecture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/python_numbers.hpp"
+#include "ringshard/model/conversion.hpp"
 #include "ringshard/model/score_head.hpp"
 
 namespace ringshard::model {
@@ -94,6 +94,42 @@ std::set<std::string> ModelSpec::never_trained() const {
             add(block, experts->correction);
     }
     return tensors;
+}
+
+bool ModelSpec::has_row_for_each_token(const std::string& tensor) const {
+    return tensor == names.embedding + ".weight" ||
+           (!scores && (tensor == names.head + ".weight" || tensor == names.head + ".bias"));
+}
+
+std::vector<int64_t> ModelSpec::stored_shape(const shard::TensorSpec& tensor) const {
+    std::vector<int64_t> shape = tensor.shape;
+    if (has_row_for_each_token(tensor.name)) shape.front() = stored_vocabulary;
+    return shape;
+}
+
+bool ModelSpec::has_adapters() const {
+    return head_adapter || embedding_adapter || !trained_rows.empty() ||
+           std::ranges::any_of(blocks, [](const BlockSpec& block) {
+               return !block.adapters.empty() || !block.variants.empty();
+           });
+}
+
+bool ModelSpec::has_dropout() const {
+    const auto drops = [](const std::map<std::string, AdapterSpec>& layers) {
+        return std::ranges::any_of(layers,
+                                   [](const auto& adapter) { return adapter.second.dropout > 0; });
+    };
+    if (head_adapter && head_adapter->dropout > 0) return true;
+    if (std::ranges::any_of(own_modules, [](const OwnModules& own) {
+            return own.head_adapter && own.head_adapter->dropout > 0;
+        }))
+        return true;
+    return std::ranges::any_of(blocks, [&](const BlockSpec& block) {
+        return drops(block.adapters) ||
+               std::ranges::any_of(block.variants, [&](const AdapterVariant& adapter) {
+                   return drops(adapter.layers);
+               });
+    });
 }
 
 int64_t ModelSpec::num_learners() const {

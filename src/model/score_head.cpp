@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "random_values.hpp"
 #include "reading/architecture.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "ringshard/base/random_values.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {

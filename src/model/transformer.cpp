@@ -21,7 +21,6 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/parallel_settings.hpp"
 #include "ringshard/config/training_settings.hpp"
-#include "ringshard/model/adapters.hpp"
 #include "ringshard/ops/device_copies.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/routing.hpp"
@@ -117,7 +116,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       trained_of_table_(parts_->table_adapter
                             ? std::make_unique<const UnitSet>(trained_units(zero, index_.embedding))
                             : nullptr),
-      has_dropout_(model::has_dropout(spec_) || options.noise > 0),
+      has_dropout_(spec_.has_dropout() || options.noise > 0),
       noise_(options.noise),
       positions_(std::make_unique<const PositionTables>(spec_, mesh.device())),
       residual_type_(options.residual.value_or(zero.compute_type())),

@@ -1,8 +1,8 @@
 #include "ringshard/model/update_rules.hpp"
 
-#include "model_parts.hpp"
-#include "name_patterns.hpp"
+#include "ringshard/base/name_patterns.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/model_tensors.hpp"
 
 namespace ringshard::model {
 
@@ -15,7 +15,7 @@ Failure refuse(const std::string& pattern, const std::string& reason) {
 // The names of the trained tensors, by group.
 std::vector<std::vector<std::string>> trained_groups(const ModelSpec& spec) {
     std::vector<std::vector<std::string>> groups;
-    for (const shard::UnitLayout& module : ModelParts(spec).modules)
+    for (const shard::UnitLayout& module : modules_of(spec))
         for (const shard::ParameterGroup& group : module.groups()) {
             if (!group.placement.is_trained) continue;
             std::vector<std::string>& names = groups.emplace_back();

@@ -13,10 +13,10 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/device/host_memory.hpp"
-#include "ringshard/model/adapters.hpp"
-#include "ringshard/model/export_weights.hpp"
+#include "ringshard/hub/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_offload_store.hpp"
+#include "ringshard/peft/adapters.hpp"
 #include "ringshard/train/micro_batches.hpp"
 #include "ringshard/train/training_stack.hpp"
 
@@ -203,10 +203,9 @@ private:
     int64_t written_model() const {
         if (!config_.checkpoint.save_model_in_checkpoints) return 0;
         const int64_t trained = own_weights(true);
-        if (model::has_adapters(question_.spec))
-            return trained * static_cast<int64_t>(sizeof(float));
-        const auto type = model::written_type(config_.model.dtype, question_.spec.config_json);
-        return (trained + own_weights(false)) * (type == model::StoredType::bf16 ? 2 : 4);
+        if (question_.spec.has_adapters()) return trained * static_cast<int64_t>(sizeof(float));
+        const auto type = hub::written_type(config_.model.dtype, question_.spec.config_json);
+        return (trained + own_weights(false)) * (type == hub::StoredType::bf16 ? 2 : 4);
     }
 
     const config::Config& config_;

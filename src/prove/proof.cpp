@@ -22,7 +22,7 @@ constexpr int64_t num_probed_rows = 3;
 
 // Returns the policy of each block that is left. The plan of the job has not chosen one.
 config::ActivationPolicies policies_of(const config::TrainingSettings& training,
-                                       const model::SmallModel& small) {
+                                       const SmallModel& small) {
     const config::ActivationPolicies policies = training.activations_kept();
     if (policies.is_automatic()) return config::ActivationPolicy::attention;
     const auto of_blocks = policies.of_blocks(small.blocks_of_model);

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "ringshard/data/loader.hpp"
-#include "ringshard/model/small_model.hpp"
+#include "ringshard/prove/small_model.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/train/training_stack.hpp"
 #include "ringshard/train/whole_tensors.hpp"
@@ -55,7 +55,7 @@ public:
                   run.mesh.data_rank(), run.config.training.gradient_accumulation_steps),
           trainer_(run.config.training, run.group, run.mesh, loader_, stack_.transformer,
                    stack_.zero, *stack_.optimizer, run.config.run.seed) {
-        model::fill_at_random(run.spec, static_cast<uint64_t>(run.config.run.seed), stack_.zero);
+        fill_at_random(run.spec, static_cast<uint64_t>(run.config.run.seed), stack_.zero);
         if (run.config.training.has_reference())
             trainer_.give_reference(train::ReferenceLogProbs::of(unknowing(run)));
         if (run.faults != nullptr) trainer_.seed_faults(*run.faults);

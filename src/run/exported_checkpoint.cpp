@@ -9,9 +9,9 @@
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
-#include "ringshard/model/adapter_variants.hpp"
-#include "ringshard/model/export_weights.hpp"
-#include "ringshard/model/merge_adapters.hpp"
+#include "ringshard/hub/export_weights.hpp"
+#include "ringshard/peft/adapter_variants.hpp"
+#include "ringshard/peft/merge_adapters.hpp"
 #include "ringshard/run/run_state.hpp"
 
 namespace ringshard::run {
@@ -98,14 +98,14 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
 std::optional<Failure> add_adapters_of(ExportedCheckpoint& exported) {
     StoredVariants& variants = exported.variants;
     if (!variants.names.empty() && !exported.merges)
-        return model::add_adapter_variants(exported.spec, variants.names, variants.configs);
+        return peft::add_adapter_variants(exported.spec, variants.names, variants.configs);
     if (!variants.names.empty())
         return Failure{
             ExitCode::settings,
             format_text("merge: {} holds the adapters {}, and each of them makes another model; "
                         "export them without merge, and merge one of them with PEFT",
                         exported.checkpoint.folder.string(), join(variants.names, ", "))};
-    if (exported.adapter) return model::add_adapters(exported.spec, *exported.adapter);
+    if (exported.adapter) return peft::add_adapters(exported.spec, *exported.adapter);
     if (!exported.merges) return std::nullopt;
     return Failure{ExitCode::settings,
                    format_text("merge: {} holds a whole model and no adapters; leave it out",
@@ -123,7 +123,7 @@ std::optional<Failure> check_merge(const ExportedCheckpoint& exported) {
                         "does not hold apart; export the adapter without merge, and then "
                         "merge that folder: trainer export FOLDER --merge true",
                         spec.names.head)};
-    return model::refuse_merge(spec);
+    return peft::refuse_merge(spec);
 }
 
 std::string untied_config(model::ModelSpec spec) {
@@ -146,7 +146,7 @@ bool holds_weights(const fs::path& folder) {
     std::error_code ignored;
     return std::ranges::any_of(folder_entries(folder, ignored), [](const fs::path& entry) {
         const std::string name = entry.filename();
-        return name.ends_with(".safetensors") || name == model::index_name ||
+        return name.ends_with(".safetensors") || name == hub::index_name ||
                (name.starts_with("pytorch_model") && name.ends_with(".bin")) ||
                name == "adapter_model.bin";
     });
@@ -223,8 +223,8 @@ comm::Agreed<std::map<std::string, std::string>> files_of_export(const ExportedC
     if (!files || !world.is_root()) return files;
     files.value()[record_name] = print_record(exported.checkpoint.folder);
     if (exported.writes_adapter())
-        model::turn_into_adapter_files(files.value(),
-                                       exported.checkpoint.state.texts.at(model::adapter_text));
+        peft::turn_into_adapter_files(files.value(),
+                                      exported.checkpoint.state.texts.at(peft::adapter_text));
     else if (exported.spec.reads_head_from_embedding)
         files.value()["config.json"] = untied_config(exported.spec);
     return files;

@@ -2,8 +2,8 @@
 
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/config/settings.hpp"
-#include "ringshard/model/merge_adapters.hpp"
 #include "ringshard/model/quantize.hpp"
+#include "ringshard/peft/merge_adapters.hpp"
 #include "ringshard/run/loss_fingerprint.hpp"
 #include "ringshard/run/run_adapters.hpp"
 
@@ -82,7 +82,7 @@ MaybeFailure load_exported(const ExportedCheckpoint& exported, Pretrained& weigh
             replace_quantized(exported.checkpoint, weights, exported.spec, mesh, zero, world))
         return failure;
     zero.refresh_compute_weights();
-    model::merge_adapters(exported.spec, zero);
+    peft::merge_adapters(exported.spec, zero);
     return std::nullopt;
 }
 

@@ -9,13 +9,12 @@ namespace fs = std::filesystem;
 namespace {
 
 // Opens the adapter that the checkpoint was made with. Collective over the world.
-comm::Agreed<model::InitialAdapter> open_of(const checkpoint::Checkpoint& checkpoint,
-                                            const model::ModelSpec& spec,
-                                            const comm::Group& world) {
-    const fs::path folder = checkpoint.folder.parent_path() / model::initial_adapter_name;
-    auto initial = model::InitialAdapter::open(folder, spec, world);
+comm::Agreed<peft::InitialAdapter> open_of(const checkpoint::Checkpoint& checkpoint,
+                                           const model::ModelSpec& spec, const comm::Group& world) {
+    const fs::path folder = checkpoint.folder.parent_path() / peft::initial_adapter_name;
+    auto initial = peft::InitialAdapter::open(folder, spec, world);
     if (!initial) return initial.failure();
-    const auto then = checkpoint.state.texts.find(model::initial_adapter_name);
+    const auto then = checkpoint.state.texts.find(peft::initial_adapter_name);
     if (then == checkpoint.state.texts.end() || then->second != initial.value().hash())
         return comm::found_by_all(
             {ExitCode::bad_data,
@@ -30,7 +29,7 @@ comm::Agreed<model::InitialAdapter> open_of(const checkpoint::Checkpoint& checkp
 std::optional<Failure> copy_folder(const fs::path& from, const fs::path& to) {
     std::error_code error;
     fs::create_directories(to, error);
-    for (const char* name : {model::adapter_config_name, model::adapter_weights_name}) {
+    for (const char* name : {peft::adapter_config_name, hub::adapter_weights_name}) {
         const fs::path unfinished = to / (name + work_mark());
         if (!error) fs::copy_file(from / name, unfinished, error);
         if (error)
@@ -46,14 +45,14 @@ std::optional<Failure> copy_folder(const fs::path& from, const fs::path& to) {
 std::optional<comm::AgreedFailure> take_out_initial_adapter(
     const config::Config& config, const AskedAdapters& adapters, const model::ModelSpec& spec,
     const checkpoint::Checkpoint* checkpoint, Pretrained& model, const comm::Group& world) {
-    const fs::path folder = fs::path(config.run.output_dir) / model::initial_adapter_name;
+    const fs::path folder = fs::path(config.run.output_dir) / peft::initial_adapter_name;
     if (checkpoint == nullptr) {
         world.flight_recorder().set_activity("decomposing weights");
-        if (const auto failure = model::write_initial_adapter(
+        if (const auto failure = peft::write_initial_adapter(
                 folder, model.reader(spec, world.flight_recorder().bytes()), spec, adapters.config,
                 static_cast<uint64_t>(config.run.seed), config.model.model_name_or_path, world))
             return failure;
-        auto initial = model::InitialAdapter::open(folder, spec, world);
+        auto initial = peft::InitialAdapter::open(folder, spec, world);
         if (!initial) return initial.failure();
         model.take_out(spec, std::move(initial).value(), Pretrained::Begins::yes);
         return std::nullopt;
@@ -61,7 +60,7 @@ std::optional<comm::AgreedFailure> take_out_initial_adapter(
     auto initial = open_of(*checkpoint, spec, world);
     if (!initial) return initial.failure();
     model.take_out(spec, std::move(initial).value(), Pretrained::Begins::no);
-    const fs::path source = checkpoint->folder.parent_path() / model::initial_adapter_name;
+    const fs::path source = checkpoint->folder.parent_path() / peft::initial_adapter_name;
     std::optional<Failure> failure;
     std::error_code ignored;
     if (world.is_root() && !fs::equivalent(source, folder, ignored))

@@ -13,8 +13,8 @@
 #include "ringshard/base/timer.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/settings.hpp"
-#include "ringshard/model/small_model.hpp"
 #include "ringshard/prove/proof.hpp"
+#include "ringshard/prove/small_model.hpp"
 #include "ringshard/run/library_versions.hpp"
 #include "ringshard/run/report_fp8.hpp"
 
@@ -93,7 +93,7 @@ ordered_json to_json(const prove::Check& check) {
     return json;
 }
 
-ordered_json to_json(const model::SmallModel& small) {
+ordered_json to_json(const prove::SmallModel& small) {
     const model::ModelSpec& spec = small.spec;
     return {{"architecture", spec.architecture},
             {"hidden_size", spec.width},
@@ -103,7 +103,7 @@ ordered_json to_json(const model::SmallModel& small) {
             {"blocks_of_model", small.blocks_of_model}};
 }
 
-std::string describe(const model::SmallModel& small) {
+std::string describe(const prove::SmallModel& small) {
     std::vector<std::string> blocks;
     for (const size_t block : small.blocks) blocks.push_back(concat(block));
     return format_text(
@@ -117,7 +117,7 @@ std::string describe(const model::SmallModel& small) {
 
 // What is proved: another one needs a proof of its own. On one rank.
 ordered_json describe_subject(const CommandContext& context, const Placement& placement,
-                              const model::SmallModel& small) {
+                              const prove::SmallModel& small) {
     const config::Config& config = context.settings.values;
     const std::string settings = config::print_json(context.settings, config::OptionTable());
     return {{"mesh",
@@ -194,7 +194,7 @@ comm::Agreed<Certificate> prove_job(const CommandContext& context, PlacedJob& jo
     const Timer timer;
     if (auto failure = check_job(context, spec, adapters)) return *failure;
     if (auto failure = make_folder_of_proof(context)) return *failure;
-    const model::SmallModel small = model::make_small(spec, job.placement.shape.ulysses);
+    const prove::SmallModel small = prove::make_small(spec, job.placement.shape.ulysses);
     if (world.is_root()) std::cerr << describe(small) << '\n';
     job.watchdog->begin(watch::Work::other);
     world.flight_recorder().set_activity("proving");
@@ -230,7 +230,7 @@ comm::Agreed<std::optional<Certificate>> prove_in_job(const CommandContext& cont
     }
     std::optional<Certificate> found;
     if (world.is_root()) {
-        const model::SmallModel small = model::make_small(inputs.spec, job.placement.shape.ulysses);
+        const prove::SmallModel small = prove::make_small(inputs.spec, job.placement.shape.ulysses);
         found =
             find_certificate(proof_file(context), describe_subject(context, job.placement, small));
         if (found)

@@ -1,7 +1,7 @@
 #include "ringshard/run/passed_tensors.hpp"
 
 #include "ringshard/base/text.hpp"
-#include "ringshard/model/passed_hash.hpp"
+#include "ringshard/hub/passed_hash.hpp"
 
 namespace ringshard::run {
 
@@ -34,9 +34,9 @@ comm::Agreed<std::optional<PassedTensors>> find_passed_tensors(const fs::path& f
     if (!spec.is_wrapped) return std::optional<PassedTensors>();
     const auto whole = whole_model(folder, group);
     if (!whole) return whole.failure();
-    auto files = model::WrappedFiles::open(whole.value(), spec, group);
+    auto files = hub::WrappedFiles::open(whole.value(), spec, group);
     if (!files) return files.failure();
-    auto hash = model::hash_of_passed(files.value(), group);
+    auto hash = hub::hash_of_passed(files.value(), group);
     if (!hash) return hash.failure();
     return std::optional(PassedTensors{fs::absolute(whole.value()).string(),
                                        std::move(files).value(), std::move(hash).value()});
@@ -44,7 +44,7 @@ comm::Agreed<std::optional<PassedTensors>> find_passed_tensors(const fs::path& f
 
 std::optional<Failure> check_passed(const checkpoint::Checkpoint& checkpoint,
                                     const std::optional<PassedTensors>& passed) {
-    const auto then = checkpoint.state.texts.find(model::passed_hash_text);
+    const auto then = checkpoint.state.texts.find(hub::passed_hash_text);
     if (!passed || then == checkpoint.state.texts.end() || then->second == passed->hash)
         return std::nullopt;
     return Failure{

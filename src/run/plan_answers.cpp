@@ -9,7 +9,7 @@
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/resolve.hpp"
 #include "ringshard/config/row_length.hpp"
-#include "ringshard/model/adapters.hpp"
+#include "ringshard/peft/adapters.hpp"
 #include "ringshard/plan/kept_activations.hpp"
 
 namespace ringshard::run {
@@ -75,7 +75,7 @@ Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_l
 // To the checkpoints that hold the whole model.
 void Planner::add_passed_bytes(const config::Config& config, const mesh::MeshShape& shape,
                                plan::StepPlan& plan) const {
-    if (!config.checkpoint.save_model_in_checkpoints || model::has_adapters(spec_)) return;
+    if (!config.checkpoint.save_model_in_checkpoints || spec_.has_adapters()) return;
     plan.saved_bytes += (passed_bytes_ + shape.world() - 1) / shape.world();
     plan.checkpoint_bytes += passed_bytes_;
 }

@@ -1,9 +1,9 @@
 #include "ringshard/run/pretrained.hpp"
 
 #include "ringshard/base/text.hpp"
-#include "ringshard/model/adapter_variants.hpp"
-#include "ringshard/model/adapters.hpp"
-#include "ringshard/model/wrapped_files.hpp"
+#include "ringshard/hub/wrapped_files.hpp"
+#include "ringshard/peft/adapter_variants.hpp"
+#include "ringshard/peft/adapters.hpp"
 #include "ringshard/run/run_adapters.hpp"
 
 namespace ringshard::run {
@@ -87,11 +87,11 @@ model::StoredForm stored_form_of(const fs::path& folder, const comm::Group& grou
 }
 
 // The numbers of an adapter of this model.
-comm::Agreed<model::StoredModel> open_adapter(const fs::path& folder, const model::ModelSpec& spec,
-                                              const comm::Group& group) {
-    auto stored = model::StoredModel::open_file(folder / model::adapter_weights_name, group);
+comm::Agreed<hub::StoredModel> open_adapter(const fs::path& folder, const model::ModelSpec& spec,
+                                            const comm::Group& group) {
+    auto stored = hub::StoredModel::open_file(folder / hub::adapter_weights_name, group);
     if (!stored) return stored;
-    if (const auto misfit = model::check_adapter(stored.value(), spec, folder.string()))
+    if (const auto misfit = peft::check_adapter(stored.value(), spec, folder.string()))
         return comm::found_by_all(*misfit);
     return stored;
 }
@@ -107,15 +107,15 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     made.wanted_ = wanted;
     const bool is_checkpoint = group.is_root() && checkpoint::is_checkpoint(made.folder_);
     if (group.maximum(is_checkpoint ? 1 : 0) == 0) {
-        auto stored = model::StoredModel::open(made.folder_, group);
+        auto stored = hub::StoredModel::open(made.folder_, group);
         if (!stored) return stored.failure();
-        if (const auto failure = model::find_weights(stored.value(), spec))
+        if (const auto failure = hub::find_weights(stored.value(), spec))
             return comm::found_by_all(*failure);
         if (const auto failure = comm::first_failure(
                 group,
                 wanted == Wanted::all
-                    ? model::check_weights(stored.value(), spec, model::make_units(spec, whole))
-                    : model::check_weights_of(stored.value(), spec, frozen_units(spec))))
+                    ? hub::check_weights(stored.value(), spec, model::make_units(spec, whole))
+                    : hub::check_weights_of(stored.value(), spec, frozen_units(spec))))
             return *failure;
         made.stored_ = std::move(stored).value();
         return made;
@@ -135,7 +135,7 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
             block.adapters.clear();
             block.variants.clear();
         }
-    else if (!model::has_adapters(spec))
+    else if (!spec.has_adapters())
         return comm::found_by_all(holds_an_adapter(made.folder_));
     if (const auto misfit = check_fit(*made.checkpoint_, model::make_units(of_checkpoint, whole)))
         return comm::found_by_all(*misfit);
@@ -150,9 +150,9 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
 
 std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::ModelSpec& spec,
                                                               const fs::path& folder,
-                                                              const model::AdapterStart& start,
+                                                              const peft::AdapterStart& start,
                                                               const comm::Group& group) {
-    std::optional<model::StoredModel> stored;
+    std::optional<hub::StoredModel> stored;
     if (!folder.empty()) {
         auto opened = open_adapter(folder, spec, group);
         if (!opened) return opened.failure();
@@ -162,7 +162,7 @@ std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::Model
     return std::nullopt;
 }
 
-void Pretrained::take_out(const model::ModelSpec& spec, model::InitialAdapter initial,
+void Pretrained::take_out(const model::ModelSpec& spec, peft::InitialAdapter initial,
                           Begins begins) {
     if (begins == Begins::yes) adapters_ = Adapters{spec, {}, initial.stored()};
     initial_ = std::move(initial);
@@ -171,12 +171,12 @@ void Pretrained::take_out(const model::ModelSpec& spec, model::InitialAdapter in
 std::optional<comm::AgreedFailure> Pretrained::begin_adapter_variants(
     const model::ModelSpec& spec, const std::vector<VariantStart>& starts,
     const comm::Group& group) {
-    std::vector<model::VariantOrigin> origins;
+    std::vector<peft::VariantOrigin> origins;
     for (size_t number = 0; number < starts.size(); ++number) {
         origins.push_back({starts[number].start});
         if (starts[number].folder.empty()) continue;
         auto opened =
-            open_adapter(starts[number].folder, model::with_adapter_alone(spec, number), group);
+            open_adapter(starts[number].folder, peft::with_adapter_alone(spec, number), group);
         if (!opened) return opened.failure();
         origins.back().stored = std::move(opened).value();
     }
@@ -192,27 +192,27 @@ model::ModelSpec Pretrained::with_begun_adapters(model::ModelSpec spec) const {
 }
 
 bool Pretrained::holds_adapters() const {
-    return checkpoint_ && (checkpoint_->state.texts.contains(model::adapter_text) ||
-                           checkpoint_->state.texts.contains(model::adapter_variants_text));
+    return checkpoint_ && (checkpoint_->state.texts.contains(peft::adapter_text) ||
+                           checkpoint_->state.texts.contains(peft::adapter_variants_text));
 }
 
 shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
     if (!adapters_) return reader_of_model(spec, bytes);
     if (!adapters_->of_variants.empty())
-        return model::with_adapter_variants(reader_of_model(spec, bytes), adapters_->spec,
-                                            adapters_->of_variants);
-    return model::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->start,
-                                adapters_->stored ? &*adapters_->stored : nullptr);
+        return peft::with_adapter_variants(reader_of_model(spec, bytes), adapters_->spec,
+                                           adapters_->of_variants);
+    return peft::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->start,
+                               adapters_->stored ? &*adapters_->stored : nullptr);
 }
 
-const model::StoredModel* Pretrained::files() const {
+const hub::StoredModel* Pretrained::files() const {
     if (stored_) return &*stored_;
     return base_ ? base_->files() : nullptr;
 }
 
 shard::ReadWeight Pretrained::reader_of_model(const model::ModelSpec& spec,
                                               ByteCounter& bytes) const {
-    if (stored_) return model::reader_of(*stored_, spec, bytes);
+    if (stored_) return hub::reader_of(*stored_, spec, bytes);
     shard::ReadWeight held = reader_of(*checkpoint_, bytes);
     if (!base_) return held;
     return [this, held = std::move(held), below = base_->reader(spec, bytes)](
@@ -231,18 +231,18 @@ comm::Agreed<checkpoint::FrozenWeights> Pretrained::load(const model::ModelSpec&
     shard::TensorSums sums(hashed);
     const auto into = wanted_ == Wanted::all ? zero.all_weights() : zero.frozen_weights();
     const shard::ReadWeight read = reader(spec, group.flight_recorder().bytes());
-    model::ChangeWeight change;
+    hub::ChangeWeight change;
     if (initial_)
         change = [this](const std::string& tensor, int64_t first, std::span<float> elements) {
             return initial_->subtract(tensor, first, elements);
         };
-    std::optional<Failure> failure = model::load_weights(read, spec, zero, into, sums, change);
-    model::CodeScales scales;
+    std::optional<Failure> failure = hub::load_weights(read, spec, zero, into, sums, change);
+    hub::CodeScales scales;
     if (!failure)
-        failure = model::load_coded_weights(read, zero, scales, sums,
-                                            {files(), &group.flight_recorder().bytes()});
+        failure = hub::load_coded_weights(read, zero, scales, sums,
+                                          {files(), &group.flight_recorder().bytes()});
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
-    model::write_scales(scales, zero);
+    hub::write_scales(scales, zero);
     const std::map<std::string, std::string> hashes = sums.over(group);
     // A weight is read from the first model in the chain that holds it.
     std::set<std::string> read_here = wanted_ == Wanted::all ? hashed : spec.frozen;
@@ -272,8 +272,8 @@ bool Pretrained::fits_exactly(const std::set<std::string>& names, at::ScalarType
             if (!base_->fits_exactly({name}, type)) return false;
             continue;
         }
-        const model::StoredTensor* const stored = stored_ ? stored_->find(name) : nullptr;
-        if (stored == nullptr || stored->type != model::StoredType::bf16) return false;
+        const hub::StoredTensor* const stored = stored_ ? stored_->find(name) : nullptr;
+        if (stored == nullptr || stored->type != hub::StoredType::bf16) return false;
     }
     return true;
 }

@@ -98,8 +98,8 @@ MaybeFailure finish_references(const fs::path& folder, data::References referenc
 }
 
 // Rounds the shards of this rank to the numbers in the files.
-void round_weights(shard::Zero& zero, const model::ExportForm& form) {
-    if (form.type != model::StoredType::bf16) return;
+void round_weights(shard::Zero& zero, const hub::ExportForm& form) {
+    if (form.type != hub::StoredType::bf16) return;
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         if (zero.units()[unit].placement().codec == shard::Codec::fp32) continue;
         const auto [chunks, shards] = zero.weights_at_rest_of(unit);
@@ -173,14 +173,14 @@ void remove_references(const fs::path& folder) {
 }
 
 MaybeFailure write_references(const fs::path& folder, const model::ModelSpec& spec, Merged merged,
-                              const model::ExportForm& form, shard::Zero& zero,
+                              const hub::ExportForm& form, shard::Zero& zero,
                               const mesh::Mesh& mesh, const comm::Group& world) {
     if (spec.scores) return std::nullopt;
     auto begun = begin_references(folder, spec, world);
     if (!begun) return begun.failure();
     data::References& references = begun.value();
     const bool is_merged = merged == Merged::yes;
-    if (form.content == model::ExportContent::model) round_weights(zero, form);
+    if (!form.adapter) round_weights(zero, form);
     zero.refresh_compute_weights();
     const auto compute = [&](const model::ModelSpec& of,
                              const std::vector<data::ReferenceRow>& rows) {
@@ -202,7 +202,7 @@ MaybeFailure write_references(const fs::path& folder, const model::ModelSpec& sp
             if (wrong.value()) references.mistakes.push_back({name, *std::move(wrong).value()});
         }
     }
-    references.weights = form.type == model::StoredType::bf16 ? "bfloat16" : "float32";
+    references.weights = form.type == hub::StoredType::bf16 ? "bfloat16" : "float32";
     references.computed = "float32";
     references.is_exact = !is_merged || !has_magnitudes(spec);
     return finish_references(folder, std::move(references), *std::move(likely).value(), world);

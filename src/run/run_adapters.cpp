@@ -10,11 +10,11 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/adapter_runs.hpp"
 #include "ringshard/config/optimizer_settings.hpp"
-#include "ringshard/model/adapter_variants.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/model/quantize.hpp"
 #include "ringshard/model/update_rules.hpp"
 #include "ringshard/optim/update_groups.hpp"
+#include "ringshard/peft/adapter_variants.hpp"
 
 namespace ringshard::run {
 
@@ -25,8 +25,8 @@ namespace {
 Failure refuse(const std::string& why) { return {ExitCode::settings, why}; }
 
 template <class Value>
-model::Patterns<Value> patterns_of(const std::string& text) {
-    model::Patterns<Value> patterns;
+peft::Patterns<Value> patterns_of(const std::string& text) {
+    peft::Patterns<Value> patterns;
     const auto read = config::read_adapter_patterns(text);
     RINGSHARD_CHECK(read.has_value(), "{} is no object of numbers", text);
     for (const auto& [pattern, number] : *read)
@@ -39,7 +39,7 @@ std::optional<std::vector<int64_t>> blocks_of(const config::AdapterSettings& set
     return settings.layers_to_transform;
 }
 
-model::LoraConfig config_of(const config::AdapterSettings& settings) {
+peft::LoraConfig config_of(const config::AdapterSettings& settings) {
     const std::vector<std::string>& excluded = settings.exclude_modules;
     return {
         .r = settings.lora_r,
@@ -49,7 +49,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
         // TRL takes a list of one name for a regular expression.
         .targets_are_expression = settings.lora_target_modules.size() == 1,
         .exclude_modules = excluded,
-        .exclusion_is_expression = excluded.size() == 1 && !model::is_plain_name(excluded.front()),
+        .exclusion_is_expression = excluded.size() == 1 && !peft::is_plain_name(excluded.front()),
         .target_parameters = settings.lora_target_parameters,
         .modules_to_save = settings.lora_modules_to_save,
         .use_rslora = settings.use_rslora,
@@ -67,7 +67,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
 
 // Returns the settings that differ from the adapter's own file.
 std::optional<Failure> check_against(const config::Settings& settings,
-                                     const model::LoraConfig& config) {
+                                     const peft::LoraConfig& config) {
     const config::AdapterSettings& asked = settings.values.adapter;
     const std::pair<const char*, bool> pairs[] = {
         {"lora_r", asked.lora_r == config.r},
@@ -118,15 +118,15 @@ void warn_of_other_base(const config::Settings& settings, const AdapterFile& fil
     std::cerr << format_text(
         "warning: the adapter in {} was trained beside {} (base_model_name_or_path in its {}), and "
         "model_name_or_path is {}: beside a model with other weights its numbers have no meaning\n",
-        file.folder, named->get<std::string>(), model::adapter_config_name, model);
+        file.folder, named->get<std::string>(), peft::adapter_config_name, model);
 }
 
 Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const HubCache& hub) {
     const std::string& name = settings.values.adapter.adapter_name_or_path;
     const auto folder = hub.model_folder(name, "main", "adapter_name_or_path");
     if (!folder) return folder.failure();
-    if (const auto failure = model::check_adapter_folder(folder.value())) return *failure;
-    const fs::path file = folder.value() / model::adapter_config_name;
+    if (const auto failure = peft::check_adapter_folder(folder.value())) return *failure;
+    const fs::path file = folder.value() / peft::adapter_config_name;
     auto text = read_file(file);
     if (!text)
         return Failure{ExitCode::missing_input, format_text("{}: cannot be read", file.string())};
@@ -136,8 +136,8 @@ Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const 
 }
 
 Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFile& file) {
-    auto config = model::parse_adapter_config(
-        file.text, (fs::path(file.folder) / model::adapter_config_name).string());
+    auto config = peft::parse_adapter_config(
+        file.text, (fs::path(file.folder) / peft::adapter_config_name).string());
     if (!config) return config.failure();
     if (config.value().init.takes_from_weights())
         return Failure{
@@ -164,7 +164,7 @@ std::vector<LearnerInJob> learners_of(const config::Settings& settings,
     return learners;
 }
 
-model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
+peft::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
     return {static_cast<uint64_t>(seed), adapters.config.init};
 }
 
@@ -188,7 +188,7 @@ namespace {
 AskedAdapters asked_by_settings(const config::Settings& settings) {
     AskedAdapters asked{config_of(settings.values.adapter)};
     for (config::AdapterRun& run : config::adapter_runs(settings, config::OptionTable())) {
-        model::LoraConfig config = config_of(run.settings.values.adapter);
+        peft::LoraConfig config = config_of(run.settings.values.adapter);
         asked.variants.push_back({run.name, std::move(run.settings), std::move(config)});
     }
     return asked;
@@ -239,16 +239,16 @@ Expected<AskedAdapters> with_files(AskedAdapters asked, const config::Settings& 
 
 std::optional<Failure> add_variants(model::ModelSpec& spec, std::vector<AdapterInJob>& adapters) {
     std::vector<std::string> names;
-    std::vector<model::LoraConfig> configs;
+    std::vector<peft::LoraConfig> configs;
     for (const AdapterInJob& adapter : adapters) {
         names.push_back(adapter.name);
         configs.push_back(adapter.config);
     }
-    if (auto failure = model::add_adapter_variants(spec, names, configs)) return failure;
+    if (auto failure = peft::add_adapter_variants(spec, names, configs)) return failure;
     for (size_t i = 0; i < adapters.size(); ++i) {
         if (adapters[i].folder.empty())
-            if (auto failure = model::find_idle_choice(model::with_adapter_alone(spec, i),
-                                                       adapters[i].config)) {
+            if (auto failure =
+                    peft::find_idle_choice(peft::with_adapter_alone(spec, i), adapters[i].config)) {
                 failure->message =
                     format_text("adapter {}: {}", adapters[i].name, failure->message);
                 return failure;
@@ -259,9 +259,9 @@ std::optional<Failure> add_variants(model::ModelSpec& spec, std::vector<AdapterI
 }
 
 std::optional<Failure> add_alone(model::ModelSpec& spec, AskedAdapters& adapters) {
-    const model::LoraConfig asked = adapters.config;
-    if (auto failure = model::add_adapters(spec, adapters.config)) return failure;
-    return adapters.folder.empty() ? model::find_idle_choice(spec, asked) : std::nullopt;
+    const peft::LoraConfig asked = adapters.config;
+    if (auto failure = peft::add_adapters(spec, adapters.config)) return failure;
+    return adapters.folder.empty() ? peft::find_idle_choice(spec, asked) : std::nullopt;
 }
 
 }  // namespace
@@ -316,7 +316,7 @@ std::optional<Failure> choose_weights(model::ModelSpec& spec, const config::Sett
                                                  : add_variants(spec, adapters.variants))
         return failure;
     if (adapters.variants.empty() && settings.values.adapter.bias != config::TrainedBiases::none &&
-        !model::trains_biases(spec, adapters.config))
+        !peft::trains_biases(spec, adapters.config))
         return refuse(
             format_text("bias [{}]: the model has no biases, or (lora_only) none in layers with an "
                         "adapter; leave it out",
@@ -387,16 +387,16 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
 
 Expected<StoredVariants> stored_variants_of(const checkpoint::Checkpoint& checkpoint) {
     StoredVariants stored;
-    const auto text = checkpoint.state.texts.find(model::adapter_variants_text);
+    const auto text = checkpoint.state.texts.find(peft::adapter_variants_text);
     if (text == checkpoint.state.texts.end()) return stored;
     const auto by_name = json_or_null<nlohmann::ordered_json>(text->second);
     if (!by_name.is_object())
         return Failure{ExitCode::bad_data,
                        format_text("{}: its text {} is not readable JSON",
-                                   checkpoint.folder.string(), model::adapter_variants_text)};
+                                   checkpoint.folder.string(), peft::adapter_variants_text)};
     for (const auto& [name, config] : by_name.items()) {
         stored.texts.push_back(config.is_string() ? config.get<std::string>() : "");
-        auto parsed = model::parse_adapter_config(stored.texts.back(), checkpoint.folder.string());
+        auto parsed = peft::parse_adapter_config(stored.texts.back(), checkpoint.folder.string());
         if (!parsed) return parsed.failure();
         stored.names.push_back(name);
         stored.configs.push_back(std::move(parsed).value());
@@ -404,10 +404,10 @@ Expected<StoredVariants> stored_variants_of(const checkpoint::Checkpoint& checkp
     return stored;
 }
 
-Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint) {
-    const auto text = checkpoint.state.texts.find(model::adapter_text);
-    if (text == checkpoint.state.texts.end()) return std::optional<model::LoraConfig>();
-    auto config = model::parse_adapter_config(text->second, checkpoint.folder.string());
+Expected<std::optional<peft::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint) {
+    const auto text = checkpoint.state.texts.find(peft::adapter_text);
+    if (text == checkpoint.state.texts.end()) return std::optional<peft::LoraConfig>();
+    auto config = peft::parse_adapter_config(text->second, checkpoint.folder.string());
     if (!config) return config.failure();
     return std::optional(std::move(config).value());
 }

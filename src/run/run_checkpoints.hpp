@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ringshard/checkpoint/saver.hpp"
-#include "ringshard/model/export_weights.hpp"
+#include "ringshard/hub/export_weights.hpp"
 #include "ringshard/run/command_context.hpp"
 #include "ringshard/run/loss_fingerprint.hpp"
 #include "ringshard/run/run_inputs.hpp"
@@ -30,15 +30,15 @@ void add_adapter_config(checkpoint::Extras& extras, const config::Config& config
 // Returns the type of the written model, by the setting dtype. auto: the type that config.json of
 // the model names, if models can be written in it, else float32. `sidecar_files`: on rank 0.
 // Collective over the world.
-model::StoredType find_written_type(const CommandContext& context,
-                                    const std::map<std::string, std::string>& sidecar_files);
+hub::StoredType find_written_type(const CommandContext& context,
+                                  const std::map<std::string, std::string>& sidecar_files);
 
 // Adds a Hugging Face model of these weights to every checkpoint, or the adapter that is trained,
 // in place of one added before. `initial`: as of ExportForm. This and the files of a wrapped model
 // in the form must outlive the extras. Collective over the world.
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             const model::ExportForm& form,
-                                             const model::InitialAdapter* initial,
+                                             const hub::ExportForm& form,
+                                             const peft::InitialAdapter* initial,
                                              const comm::Group& world);
 
 }  // namespace ringshard::run

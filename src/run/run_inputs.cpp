@@ -6,9 +6,9 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/hub/tied_head.hpp"
+#include "ringshard/hub/wrapped_files.hpp"
 #include "ringshard/model/config_fields.hpp"
-#include "ringshard/model/tied_head.hpp"
-#include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/run/checkpoint_as_model.hpp"
 #include "ringshard/run/plan_answers.hpp"
 #include "ringshard/run/settle_head.hpp"
@@ -88,16 +88,15 @@ bool is_untied_in_checkpoint(const config::Config& config, const std::filesystem
 // goes on from a checkpoint, which decides. Collective over the world.
 comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem::path& folder,
                                 const model::ModelSpec& spec, const config::Config& config) {
-    auto stored = model::StoredModel::open(folder, world);
+    auto stored = hub::StoredModel::open(folder, world);
     if (!stored)
         return world.maximum(world.is_root() && is_untied_in_checkpoint(config, folder) ? 1 : 0) ==
                0;
-    if (const auto failure = model::find_weights(stored.value(), spec))
+    if (const auto failure = hub::find_weights(stored.value(), spec))
         return comm::found_by_all(*failure);
-    if (!model::holds_head_and_embedding(stored.value(), spec.names)) return true;
+    if (!hub::holds_head_and_embedding(stored.value(), spec.names)) return true;
     const auto share_is_equal = comm::agreed(
-        world,
-        model::is_head_the_embedding(stored.value(), spec.names, world.rank(), world.size()));
+        world, hub::is_head_the_embedding(stored.value(), spec.names, world.rank(), world.size()));
     if (!share_is_equal) return share_is_equal.failure();
     return world.all(share_is_equal.value());
 }

@@ -4,8 +4,8 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/model/sidecar_files.hpp"
-#include "ringshard/model/weights.hpp"
+#include "ringshard/hub/sidecar_files.hpp"
+#include "ringshard/hub/weights.hpp"
 
 namespace ringshard::run {
 
@@ -129,7 +129,7 @@ comm::Agreed<Origin> find_origin(const RunStart& start, StartKind kind) {
                                          origin.checkpoint ? &*origin.checkpoint : nullptr,
                                          *origin.pretrained, context.world))
             return *failure;
-    } else if (!origin.checkpoint && model::has_adapters(start.spec)) {
+    } else if (!origin.checkpoint && start.spec.has_adapters()) {
         if (const auto failure = origin.pretrained->begin_adapters(
                 start.spec, start.adapters.folder,
                 start_of(start.adapters, context.settings.values.run.seed), context.world))
@@ -211,10 +211,10 @@ comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin
         loaded.progress = found.progress;
         if (context.world.is_root()) std::cerr << "resuming from " << found.folder.string() << '\n';
     } else {
-        model::set_added_rows(spec, zero, context.world);
+        hub::set_added_rows(spec, zero, context.world);
         if (origin.pretrained && origin.pretrained->begins_adapters()) {
             zero.refresh_compute_weights();
-            model::set_magnitudes(origin.pretrained->with_begun_adapters(spec), zero);
+            peft::set_magnitudes(origin.pretrained->with_begun_adapters(spec), zero);
         }
         if (optimizer.steps_done() > 0) optimizer.forget();
     }
@@ -226,7 +226,7 @@ comm::Agreed<std::map<std::string, std::string>> read_sidecar_files(
     const comm::Group& world, const std::filesystem::path& folder) {
     std::map<std::string, std::string> files;
     std::optional<Failure> failure;
-    for (const auto* name : model::sidecar_files) {
+    for (const auto* name : hub::sidecar_files) {
         if (!world.is_root() || !file_exists(folder / name)) continue;
         if (auto content = read_file(folder / name))
             files[name] = std::move(*content);

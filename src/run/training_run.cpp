@@ -5,7 +5,7 @@
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
 #include "ringshard/base/shared_file.hpp"
-#include "ringshard/model/passed_hash.hpp"
+#include "ringshard/hub/passed_hash.hpp"
 #include "ringshard/run/check_plan.hpp"
 #include "ringshard/run/test_hooks.hpp"
 #include "ringshard/train/compute_rate.hpp"
@@ -27,7 +27,7 @@ checkpoint::Extras make_extras(const RunStages& stages,
     add_adapter_config(extras, stages.context.settings.values, stages.inputs);
     if (passed) {
         extras.texts[passed_text] = passed->folder;
-        extras.texts[model::passed_hash_text] = passed->hash;
+        extras.texts[hub::passed_hash_text] = passed->hash;
     }
     return extras;
 }
@@ -118,7 +118,7 @@ MaybeFailure TrainingRun::train_to_the_end(const job::Deadline& deadline) {
 MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning) {
     const model::ModelSpec& spec = stages_.inputs.spec;
     if (const auto* initial = beginning.initial_adapter())
-        extras_.texts[model::initial_adapter_name] = initial->hash();
+        extras_.texts[peft::initial_adapter_name] = initial->hash();
     if (stages_.context.settings.values.checkpoint.save_model_in_checkpoints)
         if (auto failure = add_model(extras_, model_.stack.zero, form_, beginning.initial_adapter(),
                                      stages_.context.world))
@@ -126,7 +126,7 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
     if (spec.frozen.empty()) return std::nullopt;
     extras_.texts[checkpoint::frozen_text] = to_text(beginning.frozen());
     // With adapters no frozen weight is written.
-    if (!model::has_adapters(spec)) extras_.frozen_source = beginning.frozen_source();
+    if (!spec.has_adapters()) extras_.frozen_source = beginning.frozen_source();
     return std::nullopt;
 }
 

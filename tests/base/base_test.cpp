@@ -13,11 +13,11 @@
 #include <sstream>
 #include <thread>
 
+#include "python_regex.hpp"
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/expected.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
-#include "ringshard/base/python_regex.hpp"
 #include "ringshard/base/regex.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/base/shown.hpp"

@@ -22,9 +22,10 @@
 #include "ringshard/device/environment.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/device/host_memory.hpp"
-#include "ringshard/model/adapters.hpp"
-#include "ringshard/model/export_weights.hpp"
-#include "ringshard/model/weights.hpp"
+#include "ringshard/hub/export_weights.hpp"
+#include "ringshard/hub/weights.hpp"
+#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/written_adapter.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/train/training_stack.hpp"
 
@@ -81,39 +82,38 @@ struct Adapter {
 
     void add_to(model::ModelSpec& spec) const {
         if (folder.empty()) return;
-        auto lora = model::parse_adapter_config(config, folder.string());
-        if (const auto failure = model::add_adapters(spec, lora.value())) throw Error(*failure);
+        auto lora = peft::parse_adapter_config(config, folder.string());
+        if (const auto failure = peft::add_adapters(spec, lora.value())) throw Error(*failure);
     }
     // Fills the shards of trained weights.
     void load(const model::ModelSpec& spec, shard::Zero& zero, const comm::Group& group) const {
-        const auto stored =
-            model::StoredModel::open_file(folder / model::adapter_weights_name, group);
-        if (const auto failure = model::check_adapter(stored.value(), spec, folder.string()))
+        const auto stored = hub::StoredModel::open_file(folder / hub::adapter_weights_name, group);
+        if (const auto failure = peft::check_adapter(stored.value(), spec, folder.string()))
             throw Error(*failure);
         shard::TensorSums none({});
         if (const auto failure =
-                model::load_weights(model::with_adapters({}, spec, {}, &stored.value()), spec, zero,
-                                    zero.trained_weights(), none))
+                hub::load_weights(peft::with_adapters({}, spec, {}, &stored.value()), spec, zero,
+                                  zero.trained_weights(), none))
             throw Error(*failure);
         zero.refresh_compute_weights();
     }
     void save(const std::filesystem::path& into, const shard::Zero& zero,
               const comm::Group& group) const {
-        if (const auto failure =
-                model::export_weights(zero, into, {{model::adapter_config_name, config}},
-                                      {.content = model::ExportContent::adapter}, group))
+        if (const auto failure = hub::export_weights(
+                zero, into, {{peft::adapter_config_name, config}},
+                {.adapter = peft::written_adapter(zero.units(), {}, nullptr)}, group))
             throw Error(static_cast<const Failure&>(*failure));
     }
 };
 
 void load_base(const std::filesystem::path& folder, const model::ModelSpec& spec,
                shard::Zero& zero) {
-    const auto stored = model::StoredModel::open(folder);
+    const auto stored = hub::StoredModel::open(folder);
     ByteCounter read;
     shard::TensorSums none({});
-    const auto reader = model::reader_of(stored.value(), spec, read);
+    const auto reader = hub::reader_of(stored.value(), spec, read);
     const auto into = spec.frozen.empty() ? zero.all_weights() : zero.frozen_weights();
-    if (const auto failure = model::load_weights(reader, spec, zero, into, none))
+    if (const auto failure = hub::load_weights(reader, spec, zero, into, none))
         throw Error(*failure);
     zero.refresh_compute_weights();
 }

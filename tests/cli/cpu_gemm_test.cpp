@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(products_of_a_model) {
     }
     const auto kinds = run::gemm_kinds(spec, at::kBFloat16);
     std::set<std::string> names;
-    for (const GemmKind& kind : kinds) names.insert(name_of(kind));
+    for (const GemmKind& kind : kinds) names.insert(run::name_of(kind));
     BOOST_TEST(names.size() == kinds.size());
     BOOST_TEST(kinds.size() == 15U);
     for (const char* name :

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/hub/weights.hpp"
+#include "ringshard/hub/wrapped_files.hpp"
 #include "ringshard/model/config_fields.hpp"
-#include "ringshard/model/weights.hpp"
-#include "ringshard/model/wrapped_files.hpp"
 #include "test_model.hpp"
 
 using namespace ringshard;
@@ -22,12 +22,11 @@ namespace {
 // has output_router_logits; a run adds it always (docs/experts.md).
 double first_loss(const comm::Group& world, const json& wish) {
     const std::filesystem::path folder = wish.at("folder").get<std::string>();
-    auto stored = model::StoredModel::open(folder);
+    auto stored = hub::StoredModel::open(folder);
     const auto spec = model::read_model_spec(folder / "config.json");
-    if (const auto failure = model::find_weights(stored.value(), spec.value()))
-        throw Error(*failure);
+    if (const auto failure = hub::find_weights(stored.value(), spec.value())) throw Error(*failure);
     if (const auto failure =
-            model::check_weights(stored.value(), spec.value(), model::make_units(spec.value(), 1)))
+            hub::check_weights(stored.value(), spec.value(), model::make_units(spec.value(), 1)))
         throw Error(*failure);
     test::TestModel model(world, folder, {});
     const std::vector<int32_t> tokens = wish.at("tokens");

@@ -14,6 +14,7 @@
 #include "plain_block.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/model_tensors.hpp"
 #include "ringshard/model/rope_spec.hpp"
 #include "ringshard/ops/dropout.hpp"
 #include "ringshard/ops/linear.hpp"

@@ -7,12 +7,12 @@
 #include <cmath>
 
 #include "mpi_test.hpp"
-#include "ringshard/model/adapters.hpp"
+#include "ringshard/hub/weights.hpp"
 #include "ringshard/model/quantize.hpp"
 #include "ringshard/model/transformer.hpp"
-#include "ringshard/model/weights.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
 #include "ringshard/ops/int8.hpp"
+#include "ringshard/peft/adapters.hpp"
 
 using namespace ringshard;
 using shard::Codec;
@@ -101,9 +101,9 @@ void check(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
 
     const std::set<std::string> names{"layer.q", "layer.k", "layer.out"};
     shard::TensorSums sums(names);
-    model::CodeScales scales;
-    BOOST_REQUIRE(!model::load_coded_weights(reader_of(tensors), zero, scales, sums));
-    model::write_scales(scales, zero);
+    hub::CodeScales scales;
+    BOOST_REQUIRE(!hub::load_coded_weights(reader_of(tensors), zero, scales, sums));
+    hub::write_scales(scales, zero);
     zero.refresh_compute_weights();
     shard::TensorSums expected(names);
     if (test::world().is_root())
@@ -198,31 +198,31 @@ Result forward_backward(const model::ModelSpec& spec, Zero& zero, const mesh::Me
 
 // The quantised model computes what the model of its dequantised weights computes.
 void check_training(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
-                    model::LoraConfig adapters) {
+                    peft::LoraConfig adapters) {
     const std::filesystem::path folder =
         std::filesystem::path(RINGSHARD_GOLDENS) / "models" / "qwen3-tiny";
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     model::ModelSpec dense_spec = model::read_model_spec(folder / "config.json").value();
-    BOOST_REQUIRE(!model::add_adapters(dense_spec, adapters));
+    BOOST_REQUIRE(!peft::add_adapters(dense_spec, adapters));
     model::ModelSpec spec = dense_spec;
     BOOST_REQUIRE(!model::quantize_frozen(spec, form));
-    const auto stored = model::StoredModel::open(folder);
+    const auto stored = hub::StoredModel::open(folder);
     ByteCounter& bytes = test::world().flight_recorder().bytes();
-    const model::AdapterStart start{.seed = 1};
+    const peft::AdapterStart start{.seed = 1};
     const shard::ReadWeight read = with_large_b(
-        model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec, start, nullptr));
+        peft::with_adapters(hub::reader_of(stored.value(), spec, bytes), spec, start, nullptr));
     const auto load = [&](Zero& zero) {
         shard::TensorSums none({});
-        model::CodeScales scales;
-        BOOST_REQUIRE(!model::load_weights(read, spec, zero, zero.all_weights(), none));
-        BOOST_REQUIRE(!model::load_coded_weights(read, zero, scales, none));
-        model::write_scales(scales, zero);
+        hub::CodeScales scales;
+        BOOST_REQUIRE(!hub::load_weights(read, spec, zero, zero.all_weights(), none));
+        BOOST_REQUIRE(!hub::load_coded_weights(read, zero, scales, none));
+        hub::write_scales(scales, zero);
         zero.refresh_compute_weights();
     };
     Zero quantized(model::make_units(spec, mesh.shape().zero()), cuts, {type, at::kFloat}, mesh);
     load(quantized);
     const auto begin_magnitudes = [&](const model::ModelSpec& of, Zero& zero) {
-        model::set_magnitudes(of, zero);
+        peft::set_magnitudes(of, zero);
         zero.refresh_compute_weights();
     };
     begin_magnitudes(spec, quantized);
@@ -246,13 +246,13 @@ void check_training(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
 
 BOOST_AUTO_TEST_CASE(adapters_are_trained_beside_the_weights_that_codes_stand_for) {
     const c10::InferenceMode no_autograd;
-    const model::LoraConfig plain{.r = 4, .target_modules = {"all-linear"}};
+    const peft::LoraConfig plain{.r = 4, .target_modules = {"all-linear"}};
     check_training(Codec::nf4, everything, at::kFloat, plain);
     check_training(Codec::nested_nf4, everything, at::kBFloat16, plain);
     check_training(Codec::nested_nf4, nothing, at::kFloat, plain);
     check_training(Codec::int8, everything, at::kFloat, plain);
     check_training(Codec::int8, nothing, at::kBFloat16, plain);
-    model::LoraConfig dora = plain;
+    peft::LoraConfig dora = plain;
     dora.use_dora = true;
     check_training(Codec::nf4, everything, at::kBFloat16, dora);
     check_training(Codec::nested_nf4, nothing, at::kFloat, dora);

@@ -6,7 +6,7 @@
 
 #include "golden.hpp"
 #include "mpi_test.hpp"
-#include "ringshard/model/merge_adapters.hpp"
+#include "ringshard/peft/merge_adapters.hpp"
 #include "test_model.hpp"
 
 using namespace ringshard;
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(adapters_give_the_logits_and_merged_weights_of_peft) {
         BOOST_TEST(test::largest_difference(last, expected) < 1e-5);
         const auto of_peft = golden.find(name + ".float32." + merged);
         if (of_peft == golden.end()) continue;
-        model::merge_adapters(model.spec, model.zero);
+        peft::merge_adapters(model.spec, model.zero);
         BOOST_TEST(test::largest_difference(model.weights().at(merged), of_peft->second) < 1e-6);
         ++count;
     }
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(adapters_give_the_logits_and_merged_weights_of_peft) {
 
 // A is normal with the deviation 1 / r, and magnitudes are the norms of rows.
 BOOST_AUTO_TEST_CASE(adapters_begin_as_those_of_peft) {
-    model::LoraConfig config{.r = 8, .target_modules = {"all-linear"}};
+    peft::LoraConfig config{.r = 8, .target_modules = {"all-linear"}};
     config.use_dora = true;
     config.init.kind = config::AdapterInit::Kind::normal;
     test::TestModel model(test::world(), test::golden_folder() / "models" / "qwen3-tiny",

@@ -9,7 +9,7 @@
 #include "golden.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/model/adapters.hpp"
+#include "ringshard/peft/adapters.hpp"
 #include "unpacked.hpp"
 
 using namespace ringshard;
@@ -18,15 +18,15 @@ using nlohmann::ordered_json;
 
 namespace {
 
-Expected<model::ModelSpec> adapted(const ordered_json& example, model::LoraConfig& config) {
+Expected<model::ModelSpec> adapted(const ordered_json& example, peft::LoraConfig& config) {
     auto spec = model::read_model_spec(test::golden_folder() / std::string(example["model"]) /
                                        "config.json");
     ordered_json text{{"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 8}};
     text.update(example["settings"]);
-    auto read = model::parse_adapter_config(text.dump(), "settings");
+    auto read = peft::parse_adapter_config(text.dump(), "settings");
     if (!read) return read.failure();
     config = std::move(read).value();
-    if (const auto failure = model::add_adapters(spec.value(), config)) return *failure;
+    if (const auto failure = peft::add_adapters(spec.value(), config)) return *failure;
     return spec;
 }
 
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(targets_are_those_of_peft) {
     int refused_by_both = 0;
     for (const ordered_json& example : golden["cases"]) {
         BOOST_TEST_INFO_SCOPE(example.dump());
-        model::LoraConfig config;
+        peft::LoraConfig config;
         const auto spec = adapted(example, config);
         if (example.contains("error")) {
             BOOST_TEST(!spec == !is_accepted_here_alone(example));
@@ -119,8 +119,8 @@ BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
     const std::string text = test::unpacked(test::golden_folder() / "families" / "phi.json");
     model::ModelSpec spec =
         model::parse_model_spec("config.json", json::parse(text)["config"].dump()).value();
-    model::LoraConfig config{.r = 2};
-    BOOST_TEST(!model::add_adapters(spec, config));
+    peft::LoraConfig config{.r = 2};
+    BOOST_TEST(!peft::add_adapters(spec, config));
     std::ranges::sort(config.target_modules);
     BOOST_TEST(
         (config.target_modules == std::vector<std::string>{"fc1", "fc2", "q_proj", "v_proj"}));
@@ -129,8 +129,8 @@ BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
 BOOST_AUTO_TEST_CASE(matrices_are_turned_where_the_models_are) {
     model::ModelSpec spec =
         model::read_model_spec(test::golden_folder() / "models/qwen2-tiny/config.json").value();
-    model::LoraConfig config{.fan_in_fan_out = true};
-    const auto failure = model::add_adapters(spec, config);
+    peft::LoraConfig config{.fan_in_fan_out = true};
+    const auto failure = peft::add_adapters(spec, config);
     BOOST_REQUIRE(failure);
     BOOST_TEST(failure->message.find("fan_in_fan_out = true: Qwen2ForCausalLM") !=
                std::string::npos);
@@ -140,9 +140,9 @@ BOOST_AUTO_TEST_CASE(matrices_are_turned_where_the_models_are) {
 BOOST_AUTO_TEST_CASE(a_rank_may_exceed_both_sides) {
     const model::ModelSpec base =
         model::read_model_spec(test::golden_folder() / "models/qwen2-tiny/config.json").value();
-    const auto refusal = [&](model::LoraConfig config) {
+    const auto refusal = [&](peft::LoraConfig config) {
         model::ModelSpec spec = base;
-        const auto failure = model::add_adapters(spec, config);
+        const auto failure = peft::add_adapters(spec, config);
         return failure ? failure->message : "";
     };
     BOOST_TEST(refusal({.r = 48, .target_modules = {"all-linear"}}) == "");
@@ -159,10 +159,10 @@ BOOST_AUTO_TEST_CASE(targets_in_models_with_experts_are_those_of_peft) {
         BOOST_TEST_INFO_SCOPE(name);
         const json golden = json::parse(
             *read_file(test::golden_folder() / "family_traces" / format_text("{}.json", name)));
-        const auto adapted = [&](model::LoraConfig& config) {
+        const auto adapted = [&](peft::LoraConfig& config) {
             model::ModelSpec spec =
                 model::parse_model_spec("config.json", golden["config"].dump()).value();
-            return model::add_adapters(spec, config);
+            return peft::add_adapters(spec, config);
         };
         const bool is_mixtral = golden["config"]["model_type"] == "mixtral";
         const std::vector<std::string> experts =
@@ -171,28 +171,28 @@ BOOST_AUTO_TEST_CASE(targets_in_models_with_experts_are_those_of_peft) {
         std::vector<std::string> named{"q_proj", "k_proj", "v_proj", "o_proj", "gate"};
         named.insert(named.end(), experts.begin(), experts.end());
         for (const auto& targets : {std::vector<std::string>{"all-linear"}, named}) {
-            model::LoraConfig config{.r = 2,
-                                     .lora_alpha = 8,
-                                     .target_modules = targets,
-                                     .targets_are_expression = targets.size() == 1};
+            peft::LoraConfig config{.r = 2,
+                                    .lora_alpha = 8,
+                                    .target_modules = targets,
+                                    .targets_are_expression = targets.size() == 1};
             const auto failure = adapted(config);
             BOOST_TEST(!failure, (failure ? failure->message : ""));
-            BOOST_TEST(json::parse(model::print_adapter_config(config, "")) ==
+            BOOST_TEST(json::parse(peft::print_adapter_config(config, "")) ==
                        golden["adapter"]["config"]);
         }
         // Whole names keep a choice of blocks, of which PEFT would take the ends alone.
-        model::LoraConfig narrow{.r = 2,
-                                 .target_modules = {R"(.*layers\.0\..*(q|v)_proj)"},
-                                 .targets_are_expression = true};
+        peft::LoraConfig narrow{.r = 2,
+                                .target_modules = {R"(.*layers\.0\..*(q|v)_proj)"},
+                                .targets_are_expression = true};
         BOOST_TEST(!adapted(narrow));
         BOOST_TEST(
             (narrow.target_modules == std::vector<std::string>{"model.layers.0.self_attn.q_proj",
                                                                "model.layers.0.self_attn.v_proj"}));
-        model::LoraConfig wide{
+        peft::LoraConfig wide{
             .r = 2, .target_modules = {R"(.*\.(q|v)_proj)"}, .targets_are_expression = true};
         BOOST_TEST(!adapted(wide));
         BOOST_TEST((wide.target_modules == std::vector<std::string>{"q_proj", "v_proj"}));
-        const auto refusal = [&](model::LoraConfig config) {
+        const auto refusal = [&](peft::LoraConfig config) {
             const auto failure = adapted(config);
             return failure ? failure->message : "";
         };
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_served_is_refused_by_name) {
         BOOST_TEST_INFO_SCOPE(change.dump());
         json text{{"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 8}};
         text.update(change);
-        const auto read = model::parse_adapter_config(text.dump(), "settings");
+        const auto read = peft::parse_adapter_config(text.dump(), "settings");
         BOOST_REQUIRE(!read);
         BOOST_TEST(read.failure().message.find(change.begin().key()) != std::string::npos,
                    read.failure().message);

@@ -6,7 +6,7 @@
 
 #include "layout_run.hpp"
 #include "mpi_test.hpp"
-#include "ringshard/model/safetensors.hpp"
+#include "ringshard/hub/safetensors.hpp"
 
 // Small models with experts, with random weights.
 namespace ringshard::test::experts {
@@ -64,13 +64,13 @@ private:
         std::filesystem::create_directories(folder_);
         std::ofstream(folder_ / "config.json") << config_json_;
         const auto spec = model::read_model_spec(folder_ / "config.json").value();
-        std::vector<model::TensorEntry> entries;
+        std::vector<hub::TensorEntry> entries;
         for (const shard::FlatUnit& unit : model::make_units(spec, 1))
             for (const shard::PlacedTensor& tensor : unit.tensors())
-                entries.push_back({tensor.spec.name, model::StoredType::fp32, tensor.spec.shape});
-        model::SafetensorsWriter writer(folder_ / "model.safetensors", entries);
+                entries.push_back({tensor.spec.name, hub::StoredType::fp32, tensor.spec.shape});
+        hub::SafetensorsWriter writer(folder_ / "model.safetensors", entries);
         std::mt19937 random(3);
-        for (const model::TensorEntry& entry : entries) {
+        for (const hub::TensorEntry& entry : entries) {
             size_t count = 1;
             for (const int64_t size : entry.shape) count *= static_cast<size_t>(size);
             const bool is_router = entry.name.ends_with("mlp.gate.weight") ||
@@ -86,7 +86,7 @@ private:
         if (const auto failure = writer.close()) throw Error(*failure);
     }
     // u: uniform in [0, 1).
-    static float value_of(const model::TensorEntry& entry, bool is_router, double u) {
+    static float value_of(const hub::TensorEntry& entry, bool is_router, double u) {
         if (entry.shape.size() == 1) return static_cast<float>(0.8 + 0.4 * u);
         const double spread =
             is_router ? 0.5 : 1.2 / std::sqrt(static_cast<double>(entry.shape.back()));

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(slices_of_experts_change_no_bit) {
             check_slices(folder, options);
         }
     }
-    options.adapters = model::LoraConfig{
+    options.adapters = peft::LoraConfig{
         .target_parameters = {"experts.gate_up_proj", "experts.down_proj"}, .has_no_modules = true};
     check_slices(Model(Routing::spread), options);
     options.frozen_form = shard::Codec::nested_nf4;
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(slices_of_experts_change_no_bit) {
 BOOST_AUTO_TEST_CASE(quantised_experts_compute_as_what_their_codes_stand_for) {
     const int ranks = test::world().size();
     const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 90);
-    model::LoraConfig adapters{.r = 4, .target_modules = {"q_proj", "o_proj"}};
+    peft::LoraConfig adapters{.r = 4, .target_modules = {"q_proj", "o_proj"}};
     for (const char* const config_json : {granitemoe, qwen3_moe, gpt_oss, glm4_moe}) {
         const Model folder(Routing::spread, config_json);
         if (config_json != granitemoe)  // whose experts take no adapters

@@ -46,10 +46,10 @@ const std::vector<Layout> layouts_of_groups{
 
 // Adapters beside a frozen model, and the form in which its matrices lie.
 struct Trained {
-    std::optional<model::LoraConfig> adapters{};
+    std::optional<peft::LoraConfig> adapters{};
     shard::Codec frozen_form = shard::Codec::compute;
 };
-const model::LoraConfig of_experts{
+const peft::LoraConfig of_experts{
     .r = 4,
     .target_modules = {"q_proj"},
     .target_parameters = {"experts.gate_up_proj", "experts.down_proj"}};

@@ -12,7 +12,7 @@
 #include "golden.hpp"
 #include "mpi_test.hpp"
 #include "ringshard/base/files.hpp"
-#include "ringshard/model/safetensors.hpp"
+#include "ringshard/hub/safetensors.hpp"
 #include "test_model.hpp"
 #include "unpacked.hpp"
 
@@ -59,9 +59,9 @@ std::vector<float> values_of(const std::string& name, const json& tensor) {
 
 // The releases of Qwen3.5 hold the experts of a block as one tensor for gate and up, and one for
 // down.
-std::vector<model::TensorEntry> stacked(const std::vector<model::TensorEntry>& entries) {
+std::vector<hub::TensorEntry> stacked(const std::vector<hub::TensorEntry>& entries) {
     std::map<std::string, std::vector<int64_t>> shapes;
-    for (const model::TensorEntry& entry : entries) {
+    for (const hub::TensorEntry& entry : entries) {
         const size_t experts = entry.name.find("mlp.experts.");
         if (experts == std::string::npos) {
             shapes[entry.name] = entry.shape;
@@ -73,8 +73,8 @@ std::vector<model::TensorEntry> stacked(const std::vector<model::TensorEntry>& e
         if (shape.empty()) shape = {0, (is_down ? 1 : 2) * entry.shape[0], entry.shape[1]};
         if (!entry.name.ends_with("up_proj.weight")) ++shape[0];
     }
-    std::vector<model::TensorEntry> all;
-    for (const auto& [name, shape] : shapes) all.push_back({name, model::StoredType::fp32, shape});
+    std::vector<hub::TensorEntry> all;
+    for (const auto& [name, shape] : shapes) all.push_back({name, hub::StoredType::fp32, shape});
     return all;
 }
 
@@ -95,13 +95,13 @@ std::vector<std::string> parts_of(const std::string& name, int64_t experts) {
 void write_model(const json& golden, const std::filesystem::path& folder) {
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "config.json") << golden["config"].dump(2);
-    std::vector<model::TensorEntry> entries;
+    std::vector<hub::TensorEntry> entries;
     for (const auto& [name, tensor] : golden["tensors"].items())
-        entries.push_back({name, model::StoredType::fp32, tensor["shape"]});
+        entries.push_back({name, hub::StoredType::fp32, tensor["shape"]});
     const bool is_stacked = golden["config"]["model_type"] == "qwen3_5_moe";
     if (is_stacked) entries = stacked(entries);
-    model::SafetensorsWriter writer(folder / "model.safetensors", entries);
-    for (const model::TensorEntry& entry : entries)
+    hub::SafetensorsWriter writer(folder / "model.safetensors", entries);
+    for (const hub::TensorEntry& entry : entries)
         for (const std::string& name : is_stacked ? parts_of(entry.name, entry.shape.front())
                                                   : std::vector<std::string>{entry.name})
             writer.write(values_of(name, golden["tensors"][name]));

@@ -74,17 +74,17 @@ BOOST_AUTO_TEST_CASE(frozen_units_train_alike_in_every_layout) {
 
 BOOST_AUTO_TEST_CASE(adapters_train_alike_in_every_layout) {
     const data::Rows data = test::make_rows(test::RowKind::packed, 24, 60);
-    model::LoraConfig all{.r = 4, .lora_alpha = 8, .target_modules = {"all-linear"}};
-    model::LoraConfig dropping{.r = 3,
-                               .lora_alpha = 6,
-                               .lora_dropout = 0.2,
-                               .target_modules = {"v_proj", "up_proj", "o_proj"},
-                               .modules_to_save = {"lm_head"}};
-    model::LoraConfig dora = dropping;
+    peft::LoraConfig all{.r = 4, .lora_alpha = 8, .target_modules = {"all-linear"}};
+    peft::LoraConfig dropping{.r = 3,
+                              .lora_alpha = 6,
+                              .lora_dropout = 0.2,
+                              .target_modules = {"v_proj", "up_proj", "o_proj"},
+                              .modules_to_save = {"lm_head"}};
+    peft::LoraConfig dora = dropping;
     dora.use_dora = true;
     dora.init.kind = config::AdapterInit::Kind::normal;
     dora.target_modules = {"q_proj", "v_proj", "up_proj", "down_proj"};
-    for (const model::LoraConfig& adapters : {all, dropping, dora}) {
+    for (const peft::LoraConfig& adapters : {all, dropping, dora}) {
         const auto run = [&](const Layout& layout) {
             test::LayoutRun made = run_of({}, layout, 4);
             made.adapters = adapters;

@@ -31,7 +31,7 @@ struct LayoutRun {
     int64_t rows_per_device = 1;
     int64_t num_steps = 10;
     std::string freeze{};  // as the setting
-    std::optional<model::LoraConfig> adapters{};
+    std::optional<peft::LoraConfig> adapters{};
     shard::Codec frozen_form = shard::Codec::compute;
     std::optional<model::Chunks> chunks{};
     std::optional<model::Fp8Options> fp8{};

@@ -5,10 +5,10 @@
 #include <cstdlib>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/hub/weights.hpp"
+#include "ringshard/hub/wrapped_files.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/model/quantize.hpp"
-#include "ringshard/model/weights.hpp"
-#include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/train/whole_tensors.hpp"
 
 namespace ringshard::test {
@@ -30,11 +30,11 @@ model::ModelSpec spec_of(const std::filesystem::path& folder, const TestModel::O
     spec.frozen = model::find_frozen(spec, options.freeze, {}).value();
     auto adapters = options.adapters;
     if (!options.adapter.empty()) {
-        const auto file = options.adapter / model::adapter_config_name;
-        adapters = model::parse_adapter_config(*read_file(file), file.string()).value();
+        const auto file = options.adapter / peft::adapter_config_name;
+        adapters = peft::parse_adapter_config(*read_file(file), file.string()).value();
     }
     if (adapters)
-        if (const auto failure = model::add_adapters(spec, *adapters)) throw Error(*failure);
+        if (const auto failure = peft::add_adapters(spec, *adapters)) throw Error(*failure);
     if (options.frozen_form != shard::Codec::compute)
         if (const auto failure = model::quantize_frozen(spec, options.frozen_form))
             throw Error(*failure);
@@ -63,27 +63,26 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
       sequence_(
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {
-    auto stored = model::StoredModel::open(folder);
-    if (const auto failure = model::find_weights(stored.value(), spec)) throw Error(*failure);
+    auto stored = hub::StoredModel::open(folder);
+    if (const auto failure = hub::find_weights(stored.value(), spec)) throw Error(*failure);
     ByteCounter& bytes = group.flight_recorder().bytes();
-    std::optional<model::StoredModel> adapter;
+    std::optional<hub::StoredModel> adapter;
     if (!options.adapter.empty())
         adapter =
-            model::StoredModel::open_file(options.adapter / model::adapter_weights_name, group)
-                .value();
-    const model::AdapterStart start{
+            hub::StoredModel::open_file(options.adapter / hub::adapter_weights_name, group).value();
+    const peft::AdapterStart start{
         1, options.adapters ? options.adapters->init : config::AdapterInit()};
-    const auto read = model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec,
-                                           start, adapter ? &*adapter : nullptr);
+    const auto read = peft::with_adapters(hub::reader_of(stored.value(), spec, bytes), spec, start,
+                                          adapter ? &*adapter : nullptr);
     shard::TensorSums none({});
-    if (const auto failure = model::load_weights(read, spec, zero, zero.all_weights(), none))
+    if (const auto failure = hub::load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);
-    model::CodeScales scales;
-    if (const auto failure = model::load_coded_weights(read, zero, scales, none))
+    hub::CodeScales scales;
+    if (const auto failure = hub::load_coded_weights(read, zero, scales, none))
         throw Error(*failure);
-    model::write_scales(scales, zero);
+    hub::write_scales(scales, zero);
     zero.refresh_compute_weights();
-    if (!adapter) model::set_magnitudes(spec, zero);
+    if (!adapter) peft::set_magnitudes(spec, zero);
     zero.refresh_compute_weights();
     zero.clear_gradients();
 }

@@ -8,7 +8,7 @@
 #include "ringshard/comm/group.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh.hpp"
-#include "ringshard/model/adapters.hpp"
+#include "ringshard/peft/adapters.hpp"
 #include "ringshard/train/training_stack.hpp"
 #include "shard_batch.hpp"
 
@@ -33,7 +33,7 @@ public:
         attention::ContextParallelOptions context_parallel = {};
         model::Recorder* recorder = nullptr;
         std::string freeze = {};  // as the setting
-        std::optional<model::LoraConfig> adapters = {};
+        std::optional<peft::LoraConfig> adapters = {};
         std::filesystem::path adapter = {};  // the folder of a PEFT adapter
         shard::Codec frozen_form = shard::Codec::compute;
         std::optional<model::Chunks> chunks = {};

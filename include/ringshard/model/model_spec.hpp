@@ -117,6 +117,12 @@ struct ModelSpec {
     TrainedRowsSpec trained_rows{};
     std::vector<OwnModules> own_modules{};  // of each of BlockSpec::variants, or empty
 
+    // Whether the tensor has a row for each token: the embedding, and the head without scores.
+    bool has_row_for_each_token(const std::string& tensor) const;
+    // The shape of a tensor in the model's files, which may have fewer rows for tokens.
+    std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor) const;
+    bool has_adapters() const;
+    bool has_dropout() const;
     int64_t head_rows() const { return scores ? scores->count : vocabulary; }
     attention::HeadCounts heads() const;  // of the blocks that attend
     // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.

@@ -9,7 +9,7 @@
 #include "ringshard/comm/group.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/mesh/mesh.hpp"
-#include "ringshard/model/small_model.hpp"
+#include "ringshard/prove/small_model.hpp"
 
 // The proof that a mesh computes what one rank computes, on a small model.
 namespace ringshard::prove {
@@ -43,7 +43,7 @@ struct Proof {
 // A job: its settings, its model made small, and its mesh.
 struct Job {
     const config::Config& config;
-    const model::SmallModel& small;
+    const SmallModel& small;
     const comm::Group& world;
     const mesh::Mesh& mesh;
     Faults& faults;  // seeded ones, of the run in the mesh: prove:ring, prove:targets and others

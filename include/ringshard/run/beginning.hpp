@@ -35,7 +35,7 @@ public:
     // The texts of that checkpoint.
     const std::map<std::string, std::string>& resumed_texts() const { return resumed_texts_; }
     // The adapter that was subtracted from them (PiSSA, OLoRA), or nullptr.
-    const model::InitialAdapter* initial_adapter() const {
+    const peft::InitialAdapter* initial_adapter() const {
         return pretrained_ ? pretrained_->initial_adapter() : nullptr;
     }
     // Returns the source from which an export reads them again. This must outlive it.

@@ -24,7 +24,7 @@ struct ExportedCheckpoint {
 
     checkpoint::Checkpoint checkpoint;
     model::ModelSpec spec;  // with the adapters of the checkpoint
-    std::optional<model::LoraConfig> adapter{};
+    std::optional<peft::LoraConfig> adapter{};
     StoredVariants variants{};
     bool merges = false;
 };

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ringshard/checkpoint/checkpoint.hpp"
-#include "ringshard/model/wrapped_files.hpp"
+#include "ringshard/hub/wrapped_files.hpp"
 
 namespace ringshard::run {
 
@@ -13,7 +13,7 @@ namespace ringshard::run {
 // names the folder that does.
 struct PassedTensors {
     std::string folder;
-    model::WrappedFiles files;
+    hub::WrappedFiles files;
     std::string hash;  // of their bytes
 };
 

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "ringshard/checkpoint/checkpoint.hpp"
-#include "ringshard/model/adapter_variants.hpp"
-#include "ringshard/model/adapters.hpp"
-#include "ringshard/model/initial_adapter.hpp"
-#include "ringshard/model/safetensors.hpp"
-#include "ringshard/model/weights.hpp"
+#include "ringshard/hub/safetensors.hpp"
+#include "ringshard/hub/weights.hpp"
+#include "ringshard/peft/adapter_variants.hpp"
+#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/initial_adapter.hpp"
 
 namespace ringshard::run {
 
 // How one of several adapters that train together begins.
 struct VariantStart {
-    model::AdapterStart start;
+    peft::AdapterStart start;
     std::filesystem::path folder;  // of an adapter to go on from; empty: it begins anew
 };
 
@@ -51,7 +51,7 @@ public:
     // is of another model. Collective over the group.
     std::optional<comm::AgreedFailure> begin_adapters(const model::ModelSpec& spec,
                                                       const std::filesystem::path& folder,
-                                                      const model::AdapterStart& start,
+                                                      const peft::AdapterStart& start,
                                                       const comm::Group& group);
     // The same of adapters that train together.
     std::optional<comm::AgreedFailure> begin_adapter_variants(
@@ -60,9 +60,9 @@ public:
     // The adapter is a part of the weights: load() takes it out of them. With `begins` the adapters
     // of the spec begin with its numbers.
     enum class Begins { no, yes };
-    void take_out(const model::ModelSpec& spec, model::InitialAdapter initial, Begins begins);
+    void take_out(const model::ModelSpec& spec, peft::InitialAdapter initial, Begins begins);
     // Returns that adapter, or nullptr.
-    const model::InitialAdapter* initial_adapter() const { return initial_ ? &*initial_ : nullptr; }
+    const peft::InitialAdapter* initial_adapter() const { return initial_ ? &*initial_ : nullptr; }
     // Returns true if adapters of the spec have first values, and none of a file.
     bool begins_adapters() const { return adapters_ && !adapters_->stored; }
     // Returns the spec without those adapters, of several that train together, that have the
@@ -77,23 +77,23 @@ public:
 private:
     Pretrained() = default;
     // The files of the model, below all checkpoints; null: there are none.
-    const model::StoredModel* files() const;
+    const hub::StoredModel* files() const;
     shard::ReadWeight reader_of_model(const model::ModelSpec& spec, ByteCounter& bytes) const;
 
     std::filesystem::path folder_;
     Wanted wanted_ = Wanted::all;
-    std::optional<model::StoredModel> stored_;  // or:
+    std::optional<hub::StoredModel> stored_;  // or:
     std::optional<checkpoint::Checkpoint> checkpoint_;
     checkpoint::FrozenWeights elsewhere_;  // the weights that the checkpoint does not hold
     std::unique_ptr<Pretrained> base_;     // the folder that holds them
     struct Adapters {
         model::ModelSpec spec;
-        model::AdapterStart start;
-        std::optional<model::StoredModel> stored;
-        std::vector<model::VariantOrigin> of_variants{};  // of several that train together
+        peft::AdapterStart start;
+        std::optional<hub::StoredModel> stored;
+        std::vector<peft::VariantOrigin> of_variants{};  // of several that train together
     };
     std::optional<Adapters> adapters_;
-    std::optional<model::InitialAdapter> initial_;
+    std::optional<peft::InitialAdapter> initial_;
 };
 
 // The failure of a model whose frozen weights are not those that a checkpoint names: `tensor` is

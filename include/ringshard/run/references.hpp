@@ -8,8 +8,8 @@
 
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/reference_rows.hpp"
+#include "ringshard/hub/export_weights.hpp"
 #include "ringshard/mesh/mesh.hpp"
-#include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 
 // verify.json: what the model of an export or a checkpoint computes for a few short rows.
@@ -41,8 +41,8 @@ void remove_references(const std::filesystem::path& folder);
 enum class Merged { no, yes };
 std::optional<comm::AgreedFailure> write_references(const std::filesystem::path& folder,
                                                     const model::ModelSpec& spec, Merged merged,
-                                                    const model::ExportForm& form,
-                                                    shard::Zero& zero, const mesh::Mesh& mesh,
+                                                    const hub::ExportForm& form, shard::Zero& zero,
+                                                    const mesh::Mesh& mesh,
                                                     const comm::Group& world);
 
 // The same of a run, in the type and on the devices of its model.

@@ -9,7 +9,7 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/config/settings.hpp"
-#include "ringshard/model/adapters.hpp"
+#include "ringshard/peft/adapters.hpp"
 #include "ringshard/run/pretrained.hpp"
 
 namespace ringshard::run {
@@ -18,13 +18,13 @@ namespace ringshard::run {
 struct AdapterInJob {
     std::string name;
     config::Settings settings;
-    model::LoraConfig config{};
+    peft::LoraConfig config{};
     std::filesystem::path folder{};  // of an adapter to go on from; empty: it begins anew
 };
 
 // The adapters that the settings ask for.
 struct AskedAdapters {
-    model::LoraConfig config{};
+    peft::LoraConfig config{};
     std::filesystem::path folder{};        // of an adapter to go on from; empty: they begin anew
     std::vector<AdapterInJob> variants{};  // in their place
 };
@@ -40,7 +40,7 @@ std::vector<LearnerInJob> learners_of(const config::Settings& settings,
                                       const AskedAdapters& adapters);
 
 // How adapters begin that have no folder.
-model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
+peft::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
 // The same of each of those that train together, and their folders.
 std::vector<VariantStart> starts_of(const std::vector<AdapterInJob>& adapters);
 
@@ -76,13 +76,13 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
 // The adapters that trained together in the run of a checkpoint, with adapter_config.json of each.
 struct StoredVariants {
     std::vector<std::string> names;
-    std::vector<model::LoraConfig> configs;
+    std::vector<peft::LoraConfig> configs;
     std::vector<std::string> texts;
 };
 // Returns them; none where a checkpoint has one adapter, or none.
 Expected<StoredVariants> stored_variants_of(const checkpoint::Checkpoint& checkpoint);
 
 // Returns the adapters that a checkpoint was made with, if any.
-Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint);
+Expected<std::optional<peft::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint);
 
 }  // namespace ringshard::run

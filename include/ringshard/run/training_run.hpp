@@ -57,7 +57,7 @@ private:
     RunStages stages_;
     std::optional<PassedTensors> passed_;
     ModelInTraining model_;
-    model::ExportForm form_;     // of the model that the run writes
+    hub::ExportForm form_;       // of the model that the run writes
     checkpoint::Extras extras_;  // of its checkpoints
     double peak_operations_;     // of this rank, per second
     std::vector<std::string> hosts_;

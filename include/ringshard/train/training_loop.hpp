@@ -9,11 +9,11 @@
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/crash_report.hpp"
+#include "ringshard/hub/export_weights.hpp"
+#include "ringshard/hub/safetensors.hpp"
 #include "ringshard/job/deadline.hpp"
-#include "ringshard/model/export_weights.hpp"
-#include "ringshard/model/initial_adapter.hpp"
-#include "ringshard/model/safetensors.hpp"
 #include "ringshard/offload/offload_stores.hpp"
+#include "ringshard/peft/initial_adapter.hpp"
 #include "ringshard/report/tracker.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/train/evaluator.hpp"
@@ -42,10 +42,10 @@ struct RunParts {
     optim::Optimizer& optimizer;
     const model::DelayedScaling* delayed_scaling;  // nullptr: checkpoints have no maxima
     const offload::OffloadStores& offload_stores;
-    checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
-    model::ExportForm model_form;  // of the model that is written at the end
+    checkpoint::Extras extras;   // of its checkpoints; the files go beside the model too
+    hub::ExportForm model_form;  // of the model that is written at the end
     std::optional<shard::FrozenSource> frozen_source;  // if memory holds them rounded
-    const model::InitialAdapter* initial_adapter;      // subtracted from them, or nullptr
+    const peft::InitialAdapter* initial_adapter;       // subtracted from them, or nullptr
     std::vector<std::string> adapter_configs;          // of each learner; none: it has no adapter
     Faults& faults;
     const job::Deadline& deadline;

@@ -3,20 +3,10 @@
 #include <ATen/ops/zeros.h>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/model_tensors.hpp"
 #include "ringshard/ops/grouped_linear.hpp"
 
 namespace ringshard::model {
-
-std::string expert_adapter_prefix(const std::map<std::string, AdapterSpec>& layers,
-                                  const std::string& parameter) {
-    const bool is_inner = parameter == experts_gate_up && layers.contains(experts_down);
-    return is_inner ? "mlp.experts.base_layer" : "mlp.experts";
-}
-
-std::string router_name(const ExpertsSpec& experts) {
-    const bool has_own_name = experts.router_is_layer || experts.tensors != ExpertTensors::single;
-    return has_own_name ? experts.router : "mlp.gate";
-}
 
 ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,
                              const AdapterSpec& adapter, int64_t experts,
@@ -81,10 +71,6 @@ void ExpertAdapter::add_gradients(const Rows& rows, const shard::UnitTensors& gr
         ops::grouped_linear(rows.gemms, x, a_of(rows, rows.weights), rows.counts).mul_(scaling_),
         rows.counts);
     d_b.add_(by_expert.permute({1, 2, 0}));
-}
-
-at::Tensor b_of_expert(const at::Tensor& b, int64_t experts, int64_t expert) {
-    return b.view({b.size(0), b.size(1) / experts, experts}).select(2, expert).contiguous();
 }
 
 }  // namespace ringshard::model

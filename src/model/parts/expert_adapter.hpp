@@ -11,15 +11,6 @@
 
 namespace ringshard::model {
 
-// PEFT's names of the matrices of all experts of a block, as BlockSpec::adapters has them.
-inline constexpr const char* experts_gate_up = "mlp.experts.gate_up_proj";
-inline constexpr const char* experts_down = "mlp.experts.down_proj";
-// And that of the router in front of them, which files may call otherwise.
-std::string router_name(const ExpertsSpec& experts);
-// The name in front of A and B. PEFT wraps the module once for each matrix, the last one outermost.
-std::string expert_adapter_prefix(const std::map<std::string, AdapterSpec>& layers,
-                                  const std::string& parameter);
-
 // The adapter of one matrix of all experts of a block, as PEFT has it for a parameter of three
 // dimensions: y += scaling x (x A_e^T) B_e^T for the rows of expert e. A [experts x rank, in] has
 // the rows of an expert side by side; a column of B [out, rank x experts] is that of a rank, and
@@ -64,8 +55,5 @@ private:
     shard::ParameterId b_;
     double operations_;
 };
-
-// Expert e's part of B [out, rank x experts]: [out, rank].
-at::Tensor b_of_expert(const at::Tensor& b, int64_t experts, int64_t expert);
 
 }  // namespace ringshard::model

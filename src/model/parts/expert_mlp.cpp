@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/model_tensors.hpp"
 #include "ringshard/ops/activation.hpp"
 #include "ringshard/ops/clamped_swiglu.hpp"
 #include "ringshard/ops/grouped_linear.hpp"

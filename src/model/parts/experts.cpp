@@ -10,6 +10,7 @@
 
 #include "expert_adapter.hpp"
 #include "expert_exchange.hpp"
+#include "ringshard/model/model_tensors.hpp"
 #include "ringshard/ops/linear.hpp"
 
 namespace ringshard::model {

@@ -8,7 +8,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/dropout.hpp"
 #include "ringshard/ops/linear.hpp"
-#include "row_norms.hpp"
+#include "ringshard/ops/row_norms.hpp"
 #include "weight_product.hpp"
 
 namespace ringshard::model {
@@ -129,8 +129,9 @@ at::Tensor LowRank::a_of(const shard::UnitTensors& tensors, const Layer& layer) 
 
 at::Tensor LowRank::norms_of(const Operands& operands, const Layer& layer) const {
     const auto find = [&] {
-        return row_norms(operands.base.narrow(0, layer.column, layer.out),
-                         {operands.weights[layer.b], a_of(operands.weights, layer), layer.scaling});
+        return ops::row_norms(
+            operands.base.narrow(0, layer.column, layer.out),
+            {operands.weights[layer.b], a_of(operands.weights, layer), layer.scaling});
     };
     if (operands.context.norms == nullptr) return find();
     const auto [shared, is_new] = operands.context.norms->try_emplace(layer.norms_key);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "../decoding/format.hpp"
 #include "../read_rope.hpp"
 #include "ringshard/base/shown.hpp"
+#include "stored_form.hpp"
 
 namespace ringshard::model {
 

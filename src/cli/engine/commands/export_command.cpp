@@ -7,7 +7,8 @@
 #include "merge_folder.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
-#include "ringshard/model/export_weights.hpp"
+#include "ringshard/hub/export_weights.hpp"
+#include "ringshard/peft/written_adapter.hpp"
 #include "ringshard/run/exported_checkpoint.hpp"
 #include "ringshard/run/exported_weights.hpp"
 #include "ringshard/run/passed_tensors.hpp"
@@ -24,7 +25,7 @@ namespace {
 struct Args {
     fs::path source;  // a checkpoint, or the folder of a run
     fs::path folder;  // to be made
-    model::ExportForm form;
+    hub::ExportForm form;
 };
 
 Expected<Args> parse_args(const config::Settings& settings) {
@@ -35,7 +36,7 @@ Expected<Args> parse_args(const config::Settings& settings) {
                        "name what to export: trainer export CHECKPOINT --output_dir FOLDER"};
     if (!settings.is_fixed("output_dir"))
         return refuse("output_dir is not set: name the folder for the model");
-    const auto type = model::read_export_type(model.dtype);
+    const auto type = hub::read_export_type(model.dtype);
     if (!type)
         return refuse(
             format_text("dtype = {}: a model is written as float32 or bfloat16", model.dtype));
@@ -69,12 +70,12 @@ std::optional<comm::AgreedFailure> write_variants(const run::StoredVariants& var
                                                   const comm::Group& world) {
     for (size_t number = 0; number < variants.names.size(); ++number) {
         std::map<std::string, std::string> of_adapter = files;
-        if (world.is_root()) model::turn_into_adapter_files(of_adapter, variants.texts[number]);
-        const model::ExportForm form{.type = model::StoredType::fp32,
-                                     .content = model::ExportContent::adapter,
-                                     .variant = {number, variants.names[number]}};
-        if (auto failure = model::export_weights(zero, folder / variants.names[number],
-                                                 std::move(of_adapter), form, world))
+        if (world.is_root()) peft::turn_into_adapter_files(of_adapter, variants.texts[number]);
+        const hub::ExportForm form{.type = hub::StoredType::fp32,
+                                   .adapter = peft::written_adapter(
+                                       zero.units(), {number, variants.names[number]}, nullptr)};
+        if (auto failure = hub::export_weights(zero, folder / variants.names[number],
+                                               std::move(of_adapter), form, world))
             return failure;
     }
     return std::nullopt;
@@ -92,15 +93,14 @@ MaybeFailure write_exported(const run::CommandContext& context,
     if (!passed) return passed.failure();
     if (const auto changed = run::check_passed(exported.checkpoint, passed.value()))
         return comm::found_by_all(*changed);
-    model::ExportForm form = args.form;
+    hub::ExportForm form = args.form;
     form.constants = exported.spec.constants;
     if (passed.value()) form.wrapped = &passed.value()->files;
     if (exported.writes_adapter())
-        form = {.type = model::StoredType::fp32,
-                .content = model::ExportContent::adapter,
-                .initial = weights.initial_adapter()};
+        form = {.type = hub::StoredType::fp32,
+                .adapter = peft::written_adapter(zero.units(), {}, weights.initial_adapter())};
     if (context.world.is_root()) run::remove_references(args.folder);
-    if (auto failure = model::export_weights(zero, args.folder, files, form, context.world))
+    if (auto failure = hub::export_weights(zero, args.folder, files, form, context.world))
         return failure;
     return run::write_references(args.folder, exported.spec,
                                  exported.merges ? run::Merged::yes : run::Merged::no, form, zero,

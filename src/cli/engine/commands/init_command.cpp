@@ -4,9 +4,9 @@
 
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
+#include "ringshard/hub/random_model.hpp"
 #include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/model_spec.hpp"
-#include "ringshard/model/random_model.hpp"
 
 namespace ringshard::cli {
 
@@ -36,8 +36,8 @@ int run_init(const run::CommandContext& context) {
         failure =
             Failure{ExitCode::settings, "output_dir is not set: name the folder for the model"};
     else if (context.world.is_root())
-        failure = model::write_random_model(config.model.config_json, config.run.output_dir,
-                                            config.run.seed);
+        failure = hub::write_random_model(config.model.config_json, config.run.output_dir,
+                                          config.run.seed);
     if (const auto agreed = comm::first_failure(context.world, failure))
         return report_failure(*agreed, context.world);
     if (context.world.is_root()) tell_result(config);

@@ -9,9 +9,9 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
-#include "ringshard/model/adapters.hpp"
-#include "ringshard/model/merge_adapters.hpp"
-#include "ringshard/model/tied_head.hpp"
+#include "ringshard/hub/tied_head.hpp"
+#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/merge_adapters.hpp"
 #include "ringshard/run/passed_tensors.hpp"
 #include "ringshard/run/pretrained.hpp"
 #include "ringshard/run/references.hpp"
@@ -28,8 +28,7 @@ constexpr mesh::Cuts all_sharded{true, true, true, false};
 // On every rank. `text`: of adapter_config.json.
 Expected<AdapterAndBase> find_base(const run::CommandContext& context, const fs::path& adapter,
                                    const std::string& text) {
-    auto config =
-        model::parse_adapter_config(text, (adapter / model::adapter_config_name).string());
+    auto config = peft::parse_adapter_config(text, (adapter / peft::adapter_config_name).string());
     if (!config) return config.failure();
     if (config.value().init.takes_from_weights())
         return Failure{ExitCode::bad_data,
@@ -48,7 +47,7 @@ Expected<AdapterAndBase> find_base(const run::CommandContext& context, const fs:
         return Failure{ExitCode::settings,
                        format_text("merge: {} does not name its model; name it: "
                                    "--model_name_or_path MODEL",
-                                   (adapter / model::adapter_config_name).string())};
+                                   (adapter / peft::adapter_config_name).string())};
     const HubCache hub(context.environment);
     auto base = hub.model_folder(name, model.model_revision, "model_name_or_path");
     if (!base) return base.failure();
@@ -60,8 +59,8 @@ comm::Agreed<model::ModelSpec> spec_of(AdapterAndBase& found, const comm::Group&
     auto spec = comm::agreed(world, model::read_model_spec(found.base / "config.json"));
     if (!spec) return spec.failure();
     if (const auto failure = untie_if_apart(found.base, world, spec.value())) return *failure;
-    auto failure = model::add_adapters(spec.value(), found.config);
-    if (!failure) failure = model::refuse_merge(spec.value());
+    auto failure = peft::add_adapters(spec.value(), found.config);
+    if (!failure) failure = peft::refuse_merge(spec.value());
     if (failure) return comm::found_by_all(*failure);
     if (spec.value().adapters_part_tied_head()) {
         // Else the embedding and the output layer would change together.
@@ -91,8 +90,8 @@ comm::Agreed<std::map<std::string, std::string>> files_of(const fs::path& base,
 }  // namespace
 
 bool is_adapter_folder(const fs::path& folder) {
-    return file_exists(folder / model::adapter_config_name) &&
-           file_exists(folder / model::adapter_weights_name) &&
+    return file_exists(folder / peft::adapter_config_name) &&
+           file_exists(folder / hub::adapter_weights_name) &&
            !file_exists(folder / "manifest.json") && !file_exists(folder / "latest");
 }
 
@@ -100,11 +99,11 @@ comm::Agreed<AdapterAndBase> read_adapter(const run::CommandContext& context,
                                           const fs::path& adapter) {
     const comm::Group& world = context.world;
     const auto text = comm::of_root(world, [&]() -> Expected<std::string> {
-        auto content = read_file(adapter / model::adapter_config_name);
+        auto content = read_file(adapter / peft::adapter_config_name);
         if (content) return std::move(*content);
         return Failure{
             ExitCode::missing_input,
-            format_text("{}: cannot be read", (adapter / model::adapter_config_name).string())};
+            format_text("{}: cannot be read", (adapter / peft::adapter_config_name).string())};
     });
     if (!text) return text.failure();
     return comm::agreed(world, find_base(context, adapter, text.value()));
@@ -113,19 +112,18 @@ comm::Agreed<AdapterAndBase> read_adapter(const run::CommandContext& context,
 std::optional<comm::AgreedFailure> untie_if_apart(const fs::path& base, const comm::Group& world,
                                                   model::ModelSpec& spec) {
     if (!spec.tied) return std::nullopt;
-    const auto stored = model::StoredModel::open(base, world);
+    const auto stored = hub::StoredModel::open(base, world);
     if (!stored) return stored.failure();
-    if (!model::holds_head_and_embedding(stored.value(), spec.names)) return std::nullopt;
+    if (!hub::holds_head_and_embedding(stored.value(), spec.names)) return std::nullopt;
     const auto is_equal = comm::agreed(
-        world,
-        model::is_head_the_embedding(stored.value(), spec.names, world.rank(), world.size()));
+        world, hub::is_head_the_embedding(stored.value(), spec.names, world.rank(), world.size()));
     if (!is_equal) return is_equal.failure();
     if (!world.all(is_equal.value())) spec.untie();
     return std::nullopt;
 }
 
 int merge_folder(const run::CommandContext& context, const fs::path& adapter,
-                 const fs::path& folder, model::ExportForm form) {
+                 const fs::path& folder, hub::ExportForm form) {
     const comm::Group& world = context.world;
     auto found = read_adapter(context, adapter);
     if (!found) return report_failure(found.failure(), world);
@@ -147,13 +145,13 @@ int merge_folder(const run::CommandContext& context, const fs::path& adapter,
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
         return report_failure(loaded.failure(), world);
     zero.refresh_compute_weights();
-    model::merge_adapters(spec.value(), zero);
+    peft::merge_adapters(spec.value(), zero);
     const auto passed = run::find_passed_tensors(found.value().base, spec.value(), world);
     if (!passed) return report_failure(passed.failure(), world);
     form.constants = spec.value().constants;
     if (passed.value()) form.wrapped = &passed.value()->files;
     if (world.is_root()) run::remove_references(folder);
-    auto failure = model::export_weights(zero, folder, files.value(), form, world);
+    auto failure = hub::export_weights(zero, folder, files.value(), form, world);
     if (!failure)
         failure =
             run::write_references(folder, spec.value(), run::Merged::yes, form, zero, mesh, world);

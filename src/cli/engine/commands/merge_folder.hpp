@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "ringshard/cli/engine.hpp"
-#include "ringshard/model/adapters.hpp"
-#include "ringshard/model/export_weights.hpp"
+#include "ringshard/hub/export_weights.hpp"
+#include "ringshard/peft/adapters.hpp"
 
 namespace ringshard::cli {
 
@@ -12,7 +12,7 @@ namespace ringshard::cli {
 bool is_adapter_folder(const std::filesystem::path& folder);
 
 struct AdapterAndBase {
-    model::LoraConfig config;
+    peft::LoraConfig config;
     std::filesystem::path base;
 };
 // Reads adapter_config.json, and finds the model that model_name_or_path names, else the one that
@@ -29,6 +29,6 @@ std::optional<comm::AgreedFailure> untie_if_apart(const std::filesystem::path& b
 // model_name_or_path names, else the one in adapter_config.json. Returns the exit code. Collective
 // over the world.
 int merge_folder(const run::CommandContext& context, const std::filesystem::path& adapter,
-                 const std::filesystem::path& folder, model::ExportForm form);
+                 const std::filesystem::path& folder, hub::ExportForm form);
 
 }  // namespace ringshard::cli

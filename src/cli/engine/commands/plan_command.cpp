@@ -13,10 +13,10 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/device/host.hpp"
+#include "ringshard/hub/tied_head.hpp"
+#include "ringshard/hub/wrapped_files.hpp"
 #include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/fp8_products.hpp"
-#include "ringshard/model/tied_head.hpp"
-#include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/run/checkpoint_as_model.hpp"
 #include "ringshard/run/cpu_gemm.hpp"
 #include "ringshard/run/placement.hpp"
@@ -273,17 +273,17 @@ int show_device(const run::PlanArgs& args) {
     return number(ExitCode::done);
 }
 
-bool is_head_apart(const model::StoredModel& stored, const model::ModelSpec& spec) {
-    if (!model::holds_head_and_embedding(stored, spec.names)) return false;
-    const auto is_equal = model::is_head_the_embedding(stored, spec.names, 0, 1);
+bool is_head_apart(const hub::StoredModel& stored, const model::ModelSpec& spec) {
+    if (!hub::holds_head_and_embedding(stored, spec.names)) return false;
+    const auto is_equal = hub::is_head_the_embedding(stored, spec.names, 0, 1);
     return is_equal && !is_equal.value();
 }
 
 // A plan needs no weights; where they are there, they decide whether the head is tied, and how many
 // bytes of a wrapped model pass through.
 void look_into_files(const std::filesystem::path& folder, PlannedModel& model) {
-    auto stored = model::StoredModel::open(folder);
-    if (!stored || model::find_weights(stored.value(), model.spec)) return;
+    auto stored = hub::StoredModel::open(folder);
+    if (!stored || hub::find_weights(stored.value(), model.spec)) return;
     if (model.spec.tied && is_head_apart(stored.value(), model.spec)) model.spec.untie();
     for (const auto& [name, tensor] : stored.value().others())
         model.passed_bytes += static_cast<int64_t>(tensor.length);

@@ -193,7 +193,7 @@ MaybeFailure load_scored(const run::CommandContext& context, const run::RunInput
     if (!pretrained) return pretrained.failure();
     run::Pretrained& model = pretrained.value();
     if (model.holds_adapters()) return comm::found_by_all(run::holds_an_adapter(inputs.model));
-    if (model::has_adapters(spec))
+    if (spec.has_adapters())
         if (const auto failure = model.begin_adapters(
                 inputs.spec, inputs.adapters.folder,
                 run::start_of(inputs.adapters, context.settings.values.run.seed), world))
@@ -201,7 +201,7 @@ MaybeFailure load_scored(const run::CommandContext& context, const run::RunInput
     if (const auto loaded = model.load(spec, zero, world); !loaded) return loaded.failure();
     zero.refresh_compute_weights();
     if (!model.begins_adapters()) return std::nullopt;
-    model::set_magnitudes(spec, zero);
+    peft::set_magnitudes(spec, zero);
     zero.refresh_compute_weights();
     return std::nullopt;
 }

@@ -36,8 +36,8 @@ struct FolderModel {
 
 // The folder of a run with checkpoints holds its adapter too.
 bool holds_adapter(const fs::path& folder) {
-    return file_exists(folder / model::adapter_config_name) &&
-           file_exists(folder / model::adapter_weights_name);
+    return file_exists(folder / peft::adapter_config_name) &&
+           file_exists(folder / hub::adapter_weights_name);
 }
 
 comm::Agreed<FolderModel> read_folder(const run::CommandContext& context, const fs::path& folder) {
@@ -50,7 +50,7 @@ comm::Agreed<FolderModel> read_folder(const run::CommandContext& context, const 
         found.checkpoint = std::move(checkpoint).value();
         return found;
     }
-    std::optional<model::LoraConfig> config;
+    std::optional<peft::LoraConfig> config;
     if (world.maximum(world.is_root() && holds_adapter(folder) ? 1 : 0) == 1) {
         auto adapter = read_adapter(context, folder);
         if (!adapter) return adapter.failure();
@@ -68,7 +68,7 @@ comm::Agreed<FolderModel> read_folder(const run::CommandContext& context, const 
                                 found.base.string())});
     if (const auto failure = untie_if_apart(found.base, world, found.spec)) return *failure;
     if (config)
-        if (const auto failure = model::add_adapters(found.spec, *config))
+        if (const auto failure = peft::add_adapters(found.spec, *config))
             return comm::found_by_all(*failure);
     return found;
 }
