@@ -380,7 +380,19 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(refuses(
         "lf.yaml",
         "model_name_or_path: m\nstage: sft\ndataset: turns\ndataset_dir: " + folder.string() + "\n",
-        "the rows are pairs, of stage dpo"));
+        "the rows are pairs, of stages dpo and rm"));
+    const config::Resolution rewards = resolution_of(
+        "lf.yaml", format_text("model_name_or_path: m\nstage: rm\ndataset: texts,turns\n"
+                               "dataset_dir: {}\ntemplate: qwen\npref_beta: 0.2\n",
+                               folder.string()));
+    BOOST_TEST(rewards.problems.empty());
+    BOOST_TEST((rewards.settings.values.training.method == config::Method::reward));
+    BOOST_TEST(
+        (rewards.settings.values.data.truncation_mode == config::TruncationMode::keep_start));
+    BOOST_TEST(rewards.settings.values.data.datasets.find("{{ worse | tojson }}") !=
+               std::string::npos);
+    BOOST_TEST(has_note(rewards, "the head is score of ForSequenceClassification"));
+    BOOST_TEST(has_note(rewards, "pref_beta: not needed"));
     std::filesystem::remove_all(folder);
 }
 

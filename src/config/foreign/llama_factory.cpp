@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "../value_text.hpp"
 #include "foreign_muon.hpp"
 #include "llama_factory_data.hpp"
@@ -128,8 +131,18 @@ void read_factory_answers(ForeignImport& import) {
         if (import.has(key)) import.idle(key, "it concerns stage dpo");
 }
 
+// Of stage rm.
+void read_factory_rewards(ForeignImport& import) {
+    import.set("stage", "method", std::string("reward"));
+    import.set_default("truncation_mode", "keep_start");
+    import.note("stage",
+                "the head is score of ForSequenceClassification, in place of TRL's value head: "
+                "without a bias, which cancels in a pair, and without dropout");
+}
+
 // Settings of preferences, which a file of another stage may have too.
 void read_preferences(ForeignImport& import) {
+    if (import.text("stage") == "rm") read_factory_rewards(import);
     if (import.text("stage") == "kto") return read_factory_answers(import);
     for (const char* key : {"kto_chosen_weight", "kto_rejected_weight", "kto_ftx"})
         if (import.has(key)) import.idle(key, "it concerns stage kto");
@@ -161,7 +174,8 @@ void read_preferences(ForeignImport& import) {
 
 void translate_llama_factory(ForeignImport& import) {
     const std::string stage = import.text("stage", "sft");
-    if (stage != "sft" && stage != "pt" && stage != "dpo" && stage != "kto")
+    constexpr std::array served{"sft", "pt", "dpo", "kto", "rm"};
+    if (std::ranges::find(served, stage) == served.end())
         import.refuse("stage", reasons::fine_tuning_only);
     read_preferences(import);
     read_tuner(import);

@@ -36,8 +36,10 @@ public:
 
 private:
     bool is_pretraining() const { return import_.text("stage", "sft") == "pt"; }
-    bool has_pairs() const { return import_.text("stage", "sft") == "dpo"; }
-
+    bool has_pairs() const {
+        const std::string stage = import_.text("stage", "sft");
+        return stage == "dpo" || stage == "rm";
+    }
     bool has_judgements() const { return import_.text("stage", "sft") == "kto"; }
 
     std::vector<std::string> names(const std::string& key) const {
@@ -97,10 +99,11 @@ private:
                 return nullptr;
             }
         if (entry.value("ranking", false) != has_pairs()) {
-            import_.refuse(key, format_text("{}: {}", name,
-                                            has_pairs() ? "the entry is no ranking, of which the "
-                                                          "rows are pairs"
-                                                        : "the rows are pairs, of stage dpo"));
+            import_.refuse(key,
+                           format_text("{}: {}", name,
+                                       has_pairs() ? "the entry is no ranking, of which the "
+                                                     "rows are pairs"
+                                                   : "the rows are pairs, of stages dpo and rm"));
             return nullptr;
         }
         if (has_judgements() && !has_label(entry)) {
