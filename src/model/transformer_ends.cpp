@@ -38,11 +38,12 @@ void Transformer::add_noise(const TokenBatch& batch, const at::Tensor& x) const 
 
 void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& gradient) const {
     const shard::UnitTensors gradients = gradients_of(index_.embedding);
-    if (const at::Tensor of_table = gradients[parts_->table]; of_table.defined())
-        ops::embedding_backward(gradient, batch.tokens, of_table, spec_.padding_token);
-    if (parts_->positions)
-        if (const at::Tensor of_rows = gradients[*parts_->positions]; of_rows.defined())
-            ops::embedding_backward(gradient, batch.positions, of_rows, std::nullopt);
+    if (gradients.has(parts_->table))
+        ops::embedding_backward(gradient, batch.tokens, gradients[parts_->table],
+                                spec_.padding_token);
+    if (parts_->positions && gradients.has(*parts_->positions))
+        ops::embedding_backward(gradient, batch.positions, gradients[*parts_->positions],
+                                std::nullopt);
     if (parts_->table_rows)
         parts_->table_rows->add_row_gradients(gemms_, gradients, batch.tokens, gradient,
                                               spec_.padding_token);

@@ -21,6 +21,10 @@ constexpr int64_t stats_per_token = 3;
 struct Targets {
     at::Tensor tokens;     // [t] int64
     at::Tensor weights{};  // [t] fp32: factors of the losses; undefined: 1 each
+
+    at::Tensor weighted(const at::Tensor& numbers) const {
+        return weights.defined() ? numbers.mul(weights) : numbers;
+    }
 };
 
 // logits [t, vocabulary]. Writes gradient_scale * d loss / d logits over the logits, and

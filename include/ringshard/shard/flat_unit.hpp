@@ -275,6 +275,8 @@ public:
     UnitTensors(const FlatUnit& unit, at::Tensor flat) : parts_{{&unit, std::move(flat)}} {}
     explicit UnitTensors(std::vector<Part> parts) : parts_(std::move(parts)) {}
 
+    // Gradients lack those of frozen parameters.
+    bool has(ParameterId id) const { return find(id) != nullptr; }
     // A gradient to which nothing was added is set to 0 first.
     at::Tensor operator[](ParameterId id) const;
     // One of equal slices of weights, as FlatUnit::view() has it.

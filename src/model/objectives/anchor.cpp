@@ -34,9 +34,7 @@ public:
     void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
                const at::Tensor& token_stats) const override {
         const at::Tensor weights =
-            targets.data.weights.defined()
-                ? targets.data.weights
-                : at::ones({logits.size(0)}, logits.options().dtype(at::kFloat));
+            targets.data.weighted(at::ones({logits.size(0)}, logits.options().dtype(at::kFloat)));
         token_stats.narrow(1, divergence, 2).zero_();
         if (!targets.stored_tokens.defined()) {
             // A plan: a chunk may have a copy of the logits of all its tokens but one.

@@ -138,7 +138,7 @@ private:
         return factor * options_.data_weight;
     }
     static at::Tensor weights_of(const ops::Targets& targets, const at::Tensor& like) {
-        return targets.weights.defined() ? targets.weights.to(at::kDouble) : at::ones_like(like);
+        return targets.weighted(at::ones_like(like));
     }
     static void write_stats(const ops::Targets& targets, const at::Tensor& stats,
                             const at::Tensor& divergence, const at::Tensor& factor,

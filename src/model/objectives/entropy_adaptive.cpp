@@ -34,7 +34,7 @@ private:
         const at::Tensor log_probs = at::log_softmax(largest, 1, at::kFloat);
         const at::Tensor entropy = -(log_probs.exp() * log_probs).sum(1);
         const at::Tensor weights = (entropy / largest_entropy).pow_(alpha_);
-        return {targets.tokens, targets.weights.defined() ? weights * targets.weights : weights};
+        return {targets.tokens, targets.weighted(weights)};
     }
 
     double alpha_;

@@ -189,12 +189,12 @@ at::Tensor Experts::row_weights(const Pass& pass, const ops::ExpertRows& rows,
 at::Tensor Experts::scales_backward(const BackwardPass& pass, const at::Tensor& d_weights) const {
     const Saved& saved = pass.saved;
     const at::Tensor scales = scales_of(pass);
-    if (const at::Tensor& of_scales = pass.gradients[*expert_scales_]; of_scales.defined()) {
+    if (pass.gradients.has(*expert_scales_)) {
         const at::Tensor weights =
             ops::expert_weights(saved[probabilities_], saved[chosen_], spec_.routing);
-        of_scales.add_(at::zeros_like(saved[probabilities_])
-                           .scatter_(1, saved[chosen_], d_weights * weights)
-                           .sum(0));
+        pass.gradients[*expert_scales_].add_(at::zeros_like(saved[probabilities_])
+                                                 .scatter_(1, saved[chosen_], d_weights * weights)
+                                                 .sum(0));
     }
     return d_weights * scales;
 }

@@ -233,10 +233,10 @@ void LowRank::add_output_gradients(const Operands& operands, const shard::UnitTe
     const at::Tensor of_layer = inner.mul(layer.scaling);
     const at::Tensor columns = gradient.scaled.narrow(1, layer.column, layer.out);
     ops::add_weight_gradient(context.gemms, gradients[layer.b], columns, of_layer);
-    if (layer.bias && gradients[*layer.bias].defined())
+    if (layer.bias && gradients.has(*layer.bias))
         gradients[*layer.bias].add_(columns.sum(at::IntArrayRef{0}, false, at::kFloat),
                                     layer.scaling);
-    if (!layer.magnitude || !gradients[*layer.magnitude].defined()) return;
+    if (!layer.magnitude || !gradients.has(*layer.magnitude)) return;
     at::Tensor product =
         ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out)).to(at::kFloat);
     product.add_(ops::linear(context.gemms, of_layer, weights[layer.b]).to(at::kFloat))

@@ -297,8 +297,7 @@ void Projection::add_bias_gradients(const shard::UnitTensors& gradients,
     ops::add_bias_gradient(sums, dy);
     int64_t column = 0;
     for (const auto& [parameter, out] : biases_) {
-        const at::Tensor gradient = gradients[parameter];
-        if (gradient.defined()) gradient.add_(sums.narrow(0, column, out));
+        if (gradients.has(parameter)) gradients[parameter].add_(sums.narrow(0, column, out));
         column += out;
     }
 }
