@@ -1,4 +1,4 @@
-#include "ringshard/run/beginning.hpp"
+#include "beginning.hpp"
 
 #include <iostream>
 

@@ -1,10 +1,10 @@
-#include "ringshard/run/begun_run.hpp"
+#include "begun_run.hpp"
 
 #include <algorithm>
 
+#include "beginning.hpp"
 #include "export_template.hpp"
 #include "model_card.hpp"
-#include "ringshard/run/beginning.hpp"
 #include "sentence_files.hpp"
 
 namespace ringshard::run {

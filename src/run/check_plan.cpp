@@ -1,4 +1,4 @@
-#include "ringshard/run/check_plan.hpp"
+#include "check_plan.hpp"
 
 #include <algorithm>
 #include <iostream>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ringshard/run/check_plan.hpp"
+#include "check_plan.hpp"
 
 namespace ringshard::run {
 

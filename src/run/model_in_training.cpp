@@ -1,4 +1,4 @@
-#include "ringshard/run/model_in_training.hpp"
+#include "model_in_training.hpp"
 
 #include <span>
 

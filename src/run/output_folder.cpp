@@ -1,4 +1,4 @@
-#include "ringshard/run/output_folder.hpp"
+#include "output_folder.hpp"
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"

@@ -1,7 +1,7 @@
 #include "ringshard/run/placed_job.hpp"
 
 #include "ringshard/config/settings.hpp"
-#include "ringshard/run/test_hooks.hpp"
+#include "test_hooks.hpp"
 
 namespace ringshard::run {
 

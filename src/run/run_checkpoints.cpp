@@ -8,7 +8,7 @@
 #include "ringshard/peft/adapter_variants.hpp"
 #include "ringshard/peft/written_adapter.hpp"
 #include "ringshard/run/library_versions.hpp"
-#include "ringshard/run/test_hooks.hpp"
+#include "test_hooks.hpp"
 
 namespace ringshard::run {
 

@@ -1,4 +1,4 @@
-#include "ringshard/run/test_hooks.hpp"
+#include "test_hooks.hpp"
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/device/host.hpp"

@@ -1,11 +1,11 @@
-#include "ringshard/run/training_choices.hpp"
+#include "training_choices.hpp"
 
+#include "check_plan.hpp"
 #include "find_batch_size.hpp"
 #include "gpu_gemm.hpp"
 #include "open_recorder.hpp"
-#include "ringshard/run/check_plan.hpp"
 #include "ringshard/run/report_fp8.hpp"
-#include "ringshard/run/test_hooks.hpp"
+#include "test_hooks.hpp"
 
 namespace ringshard::run {
 

@@ -1,16 +1,16 @@
-#include "ringshard/run/training_run.hpp"
+#include "training_run.hpp"
 
 #include <iostream>
 
+#include "check_plan.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/hub/passed_hash.hpp"
-#include "ringshard/run/check_plan.hpp"
-#include "ringshard/run/test_hooks.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "run_checkpoints.hpp"
 #include "run_record.hpp"
+#include "test_hooks.hpp"
 #include "tracked_run.hpp"
 
 namespace ringshard::run {

@@ -1,7 +1,6 @@
 // A Hugging Face folder from shards: the bytes that transformers wrote, whoever writes them.
 #include <ATen/ops/full.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <csignal>
@@ -11,6 +10,7 @@
 #include "mpi_test.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/hub/export_weights.hpp"
+#include "shared_folder.hpp"
 #include "test_model.hpp"
 
 using namespace ringshard;
@@ -20,18 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Under one name on all ranks, and gone afterwards.
-struct Folder {
-    Folder() {
-        if (test::world().is_root()) fs::create_directories(path);
-        test::world().barrier();
-    }
-    ~Folder() {
-        test::world().barrier();
-        if (test::world().is_root()) fs::remove_all(path);
-    }
-    fs::path path = fs::temp_directory_path() /
-                    test::world().broadcast(format_text("ringshard_export_{}", getpid()));
+struct Folder : test::SharedFolder {
+    Folder() : SharedFolder("export") {}
 
     std::set<std::string> names() const {
         std::error_code error;

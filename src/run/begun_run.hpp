@@ -9,7 +9,7 @@
 #include "ringshard/run/run_entry.hpp"
 #include "ringshard/run/run_inputs.hpp"
 #include "ringshard/run/run_state.hpp"
-#include "ringshard/run/training_choices.hpp"
+#include "training_choices.hpp"
 
 namespace ringshard::run {
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "beginning.hpp"
+#include "begun_run.hpp"
+#include "model_in_training.hpp"
 #include "ringshard/checkpoint/fork.hpp"
 #include "ringshard/job/deadline.hpp"
-#include "ringshard/run/beginning.hpp"
-#include "ringshard/run/begun_run.hpp"
 #include "ringshard/run/job_proof.hpp"
-#include "ringshard/run/model_in_training.hpp"
 #include "ringshard/run/references.hpp"
 #include "ringshard/train/training_loop.hpp"
 

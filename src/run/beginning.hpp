@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "ringshard/run/model_in_training.hpp"
+#include "model_in_training.hpp"
 #include "ringshard/run/run_entry.hpp"
 #include "ringshard/run/run_state.hpp"
 
