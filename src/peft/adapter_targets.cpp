@@ -94,6 +94,20 @@ bool asks_for_all_linear(const LoraConfig& config) {
     return targets.size() == 1 && lower_case(targets.front()) == "all-linear";
 }
 
+namespace {
+
+// The router that all-linear names in PEFT, and that takes no adapter here; empty: there is none.
+std::string router_among_layers(const model::ModelSpec& spec) {
+    for (const model::BlockSpec& block : spec.blocks)
+        if (const model::ExpertsSpec* const experts = block.experts();
+            experts != nullptr && experts->router_is_layer &&
+            experts->tensors == model::ExpertTensors::stacked)
+            return experts->router;
+    return {};
+}
+
+}  // namespace
+
 std::optional<Failure> settle_targets(const model::ModelSpec& spec, LoraConfig& config,
                                       const std::vector<model::LinearLayer>& layers) {
     std::vector<std::string>& targets = config.target_modules;
@@ -105,14 +119,11 @@ std::optional<Failure> settle_targets(const model::ModelSpec& spec, LoraConfig& 
         }
     };
     if (asks_for_all_linear(config)) {
-        for (const model::BlockSpec& block : spec.blocks)
-            if (const model::ExpertsSpec* const experts = block.experts();
-                experts != nullptr && experts->router_is_layer &&
-                experts->tensors == model::ExpertTensors::stacked)
-                return refuse(format_text(
-                    "lora_target_modules = all-linear: names the router {} too, as in PEFT, and "
-                    "routers of {} take no adapter; name the other layers",
-                    experts->router, spec.architecture));
+        if (const std::string router = router_among_layers(spec); !router.empty())
+            return refuse(
+                format_text("lora_target_modules = all-linear: names the router {} too, as in "
+                            "PEFT, and routers of {} take no adapter; name the other layers",
+                            router, spec.architecture));
         targets.clear();
         config.targets_are_expression = false;
         add_ends([](const std::string&) { return true; });
@@ -200,8 +211,9 @@ std::optional<Failure> refuse_experts(const LoraConfig& config, const model::Mod
             return refuse(
                 format_text("lora_target_modules = {}: {} is a router or an expert, and adapters "
                             "are for linear layers alone; name layers of the attention, as "
-                            "q_proj,v_proj, or all-linear",
-                            join(config.target_modules, ","), module));
+                            "q_proj,v_proj{}",
+                            join(config.target_modules, ","), module,
+                            router_among_layers(spec).empty() ? ", or all-linear" : ""));
         if (is_saved(module, config.modules_to_save))
             return refuse(
                 format_text("lora_modules_to_save = {}: {} is a router or an expert, of which PEFT "
