@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <functional>
+#include <numeric>
 
 #include "ringshard/data/plan_rows.hpp"
 #include "shared_prompts.hpp"
@@ -320,6 +321,19 @@ FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
         if (rows.shares_prompts()) share_prompt(batch);
     }
     return batch;
+}
+
+int64_t longest_in_batches(const Rows& rows) {
+    if (!rows.shares_prompts()) return rows.totals().longest_row;
+    std::vector<int64_t> longest_first(static_cast<size_t>(rows.size()));
+    std::iota(longest_first.begin(), longest_first.end(), 0);
+    std::ranges::sort(longest_first, std::greater(), [&](int64_t row) { return rows.length(row); });
+    int64_t longest = 0;
+    for (const int64_t row : longest_first) {
+        if (rows.length(row) <= longest) break;
+        longest = std::max<int64_t>(longest, std::ssize(flatten(rows, {&row, 1}).tokens));
+    }
+    return longest;
 }
 
 FlatBatch flatten_baseline(const Rows& rows, std::span<const int64_t> numbers) {

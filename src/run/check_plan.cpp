@@ -52,7 +52,7 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
 Answer answer_of_data(const Planner& planner, const config::Settings& settings,
                       const Placement& placement, const RunData& data) {
     return planner.answer(with_rows_of_data(settings, placement.shape, data), placement.shape,
-                          std::max<int64_t>(1, data.longest_row()));
+                          std::max<int64_t>(1, data.longest_row));
 }
 
 comm::Agreed<config::Settings> choose_policies(const CommandContext& context,

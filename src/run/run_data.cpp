@@ -142,10 +142,12 @@ std::optional<Failure> give_baselines(const config::Settings& settings, int64_t 
     return std::nullopt;
 }
 
-int64_t RunData::longest_row() const {
+void find_longest_row(const comm::Group& world, RunData& data) {
     int64_t longest = 0;
-    for (const data::Rows& rows : training) longest = std::max(longest, rows.totals().longest_row);
-    return longest;
+    if (world.is_root())
+        for (const data::Rows& rows : data.training)
+            longest = std::max(longest, data::longest_in_batches(rows));
+    data.longest_row = world.maximum(longest);
 }
 
 namespace {

@@ -239,6 +239,7 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     if (keeps == RowsToKeep::with_targets)
         if (const auto failure = share_prompts(context, model.spec, data.value()))
             return comm::found_by_all(*failure);
+    find_longest_row(context.world, data.value());
     return RunInputs{std::move(model.folder), std::move(model.spec), std::move(model.adapters),
                      std::move(data).value()};
 }

@@ -57,6 +57,13 @@ BOOST_AUTO_TEST_CASE(a_prompt_stands_once) {
     BOOST_TEST(batch.loss_weight() == apart.loss_weight());
 }
 
+BOOST_AUTO_TEST_CASE(the_longest_row_is_that_of_batches) {
+    Rows rows = pairs();
+    BOOST_TEST(longest_in_batches(rows) == 11);
+    rows.share_prompts();
+    BOOST_TEST(longest_in_batches(rows) == 9);
+}
+
 BOOST_AUTO_TEST_CASE(branches_follow_their_documents) {
     const FlatBatch sorted = sort_by_length(flat({0, 1, 2}));
     BOOST_TEST(sorted.document_starts == (Numbers{0, 6, 10, 13, 16, 18}),

@@ -149,6 +149,10 @@ std::vector<FlatBatch::RowStart> rows_of_documents(const FlatBatch& batch);
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
 // Returns the baseline of these rows.
 FlatBatch flatten_baseline(const Rows& rows, std::span<const int64_t> numbers);
+// Returns the tokens of the longest row in batches. Where prompts are shared, it reads the rows
+// that may be the longest: one rank calls it.
+int64_t longest_in_batches(const Rows& rows);
+
 // Returns the batch with its longest documents first, those of one length in their order. A batch
 // of several learners stays as it is, since their tokens stand beside each other, and one of texts,
 // whose embeddings have their order.

@@ -27,9 +27,11 @@ struct RunData {
     };
     std::vector<EvaluationSet> evaluation{};  // where the settings ask for it
     std::optional<EvalPrompts> prompts{};
-
-    int64_t longest_row() const;  // of training
+    int64_t longest_row = 0;  // tokens of one of training in a batch
 };
+
+// Sets RunData::longest_row, with the rows as batches will have them. Collective over the world.
+void find_longest_row(const comm::Group& world, RunData& data);
 
 // Returns the folders and threads that prepare rows.
 data::PrepareResources prepare_resources(const CommandContext& context, int64_t threads,
