@@ -1,6 +1,7 @@
 #include "ringshard/data/format.hpp"
 
 #include "scored_row.hpp"
+#include "unpaired.hpp"
 
 namespace ringshard::data {
 
@@ -156,10 +157,17 @@ Expected<DatasetFormat> find_texts(const Value& row) {
 
 // The format of single answers, with a label that says whether they are desirable.
 Expected<DatasetFormat> find_judged(const Value& row, const FormatSettings& settings) {
-    if (row.find("chosen") != nullptr && row.find("rejected") != nullptr)
-        return refuse(
-            "the rows are pairs of answers, with columns chosen and rejected: train on them by "
-            "`trainer dpo`, or make two rows of each pair, with prompt, completion and label");
+    if (is_pair_of_answers(row)) {
+        const auto answers = take_apart(row);
+        if (!answers) return answers.failure();
+        auto format = find_prompt_completion(answers.value().front(), settings);
+        if (!format) return format;
+        format.value().is_taken_apart = true;
+        format.value().warnings.emplace_back(
+            "the rows are pairs of answers: each becomes a desirable one (chosen) and an "
+            "undesirable one (rejected)");
+        return format;
+    }
     if (row.find("prompt") == nullptr || row.find("label") == nullptr)
         return refuse(
             format_text("the rows are to be answers (method = kto), and there is no column {}; a "
@@ -314,6 +322,9 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
     auto format = find_form(row, settings);
     if (format) format.value().used_columns = columns_of(format.value(), settings);
     if (format && settings.content.is_judged) format.value().used_columns.emplace_back("label");
+    if (format && format.value().is_taken_apart)
+        for (const char* side : {"chosen", "rejected"})
+            format.value().used_columns.emplace_back(side);
     if (format && settings.content.has_margins())
         format.value().used_columns.emplace_back("margin");
     const RowContent& content = settings.content;

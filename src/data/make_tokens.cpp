@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bad_rows.hpp"
+#include "dataset_order.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "store_writer.hpp"
@@ -203,6 +204,13 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     if (auto failure = apply_slices(list.value(), tokens.slices, group, warnings)) return failure;
     const auto formats = find_formats(tokens, list.value(), group);
     if (!formats) return formats.failure();
+    const auto num_of_pairs =
+        std::ranges::count_if(formats.value(), &DatasetFormat::is_taken_apart);
+    if (num_of_pairs > 0 && num_of_pairs < std::ssize(formats.value()))
+        return comm::found_by_all(
+            {ExitCode::bad_data,
+             "datasets: the rows of some are pairs of answers (chosen, rejected) and those of "
+             "others single answers (completion, label); train on one kind"});
     list.value().wanted = columns_to_read(tokens, formats.value());
     const auto encoder = comm::agreed(group, RowEncoder::make(tokens.format, formats.value()));
     if (!encoder) return encoder.failure();
@@ -238,6 +246,7 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
         largest = std::max<int64_t>(largest, block.rest.largest_token);
     about.set("largest_token", text::Value(group.maximum(largest)));
     about.set("warnings", text::to_list(warnings));
+    if (num_of_pairs > 0) about.set(pairs_field, text::Value(true));
     return write_store(done.value(), list.value(), spool.value(), tokens.mappings.size(),
                        work / "result", std::move(about), group);
 }

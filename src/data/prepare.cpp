@@ -6,6 +6,7 @@
 
 #include "cache_entry.hpp"
 #include "check_scores.hpp"
+#include "dataset_order.hpp"
 #include "inputs.hpp"
 #include "make_tokens.hpp"
 #include "ringshard/base/hash.hpp"
@@ -285,26 +286,29 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
                                  Value about, const CacheEntry& entry) {
     const auto store = TokenStore::of(store_file);
     if (!store) return store.failure();
-    SampleChoice choice = choice_of(preparation);
-    for (const uint64_t end : store_file.array<uint64_t>("source_ends"))
-        choice.source_ends.push_back(end);
-    const auto& ends = choice.source_ends;
+    const auto ends = store_file.array<uint64_t>("source_ends");
     if (ends.size() != preparation.sources.size() || !std::ranges::is_sorted(ends) ||
         ends.back() != static_cast<uint64_t>(store.value().size()))
         return damaged_data(store_file.name(), "its sources have other samples than it holds");
-    const uint64_t last_end = ends.back();
+    // Pairs are chosen as such, and then taken apart.
+    const bool has_pairs = holds_pairs(store_file);
+    SampleChoice choice = choice_of(preparation);
+    for (const uint64_t end : ends) choice.source_ends.push_back(has_pairs ? end / 2 : end);
     if (preparation.has_anchor) choice.source_ends.pop_back();
     if (preparation.drops_copies) {
-        choice.is_copy = find_copies(store.value());
+        choice.is_copy =
+            has_pairs ? copies_of_pairs(find_copies(store.value())) : find_copies(store.value());
         choice.is_copy.resize(choice.source_ends.back());
     }
-    auto samples = choose_samples(choice);
-    if (!samples) return samples.failure();
-    if (preparation.has_anchor) take_anchor(preparation, last_end, choice, samples.value());
+    auto chosen = choose_samples(choice);
+    if (!chosen) return chosen.failure();
+    if (preparation.has_anchor) take_anchor(preparation, ends.back(), choice, chosen.value());
     RowReport report;
-    const RowPlan plan = plan_rows(store.value(), samples.value(), preparation.rows, report);
+    const RowPlan plan =
+        plan_rows(store.value(), has_pairs ? samples_of_pairs(chosen.value()) : chosen.value(),
+                  preparation.rows, report);
     report.copies = std::ranges::count(choice.is_copy, true);
-    if (choice.names.size() > 1) report.sources = use_of_sources(choice, samples.value());
+    if (choice.names.size() > 1) report.sources = use_of_sources(choice, chosen.value());
     about.set("report", to_value(report));
     const std::array<NamedBytes, 2> arrays{
         {{"row_starts", std::as_bytes(std::span(plan.row_starts))},

@@ -1,11 +1,13 @@
 #include "tokenize_blocks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <thread>
 
 #include "progress.hpp"
+#include "unpaired.hpp"
 
 namespace ringshard::data {
 
@@ -54,10 +56,12 @@ private:
         int64_t number_of_row = 0;
         const auto use = [&](int64_t row, Expected<text::Value> content) {
             if (!part.takes(number_of_row++)) return;
+            const size_t first = samples.samples.size();
             const auto wrong = content ? add(std::move(content).value(), source, samples)
                                        : std::optional(content.failure());
             if (!wrong) {
-                note_row(static_cast<uint64_t>(std::ssize(samples.samples)) - 1, row, runs);
+                for (size_t sample = first; sample < samples.samples.size(); ++sample)
+                    note_row(sample, row, runs);
                 return;
             }
             ++shared_.num_bad;
@@ -85,12 +89,27 @@ private:
     std::optional<Failure> add(text::Value row, size_t source, SampleList& samples) {
         const auto mapped = map_row(std::move(row), shared_.tokens.mappings[source]);
         if (!mapped) return mapped.failure();
-        if (auto wrong =
-                shared_.encoder.encode(mapped.value(), shared_.formats[source], scratch_, encoded_))
-            return wrong;
-        samples.add(encoded_.tokens, encoded_.labels, encoded_.document_lengths, encoded_.weights);
-        for (const Unused& unused : encoded_.unused) left_aside[source].add(unused);
+        if (!shared_.formats[source].is_taken_apart) {
+            if (auto wrong = encode(mapped.value(), source, encoded_)) return wrong;
+            keep(encoded_, source, samples);
+            return std::nullopt;
+        }
+        const auto answers = take_apart(mapped.value());
+        if (!answers) return answers.failure();
+        std::array<EncodedRow, 2> encoded;
+        for (size_t side = 0; side < encoded.size(); ++side)
+            if (auto wrong = encode(answers.value()[side], source, encoded[side])) return wrong;
+        for (const EncodedRow& answer : encoded) keep(answer, source, samples);
         return std::nullopt;
+    }
+
+    std::optional<Failure> encode(const text::Value& row, size_t source, EncodedRow& into) {
+        return shared_.encoder.encode(row, shared_.formats[source], scratch_, into);
+    }
+
+    void keep(const EncodedRow& row, size_t source, SampleList& samples) {
+        samples.add(row.tokens, row.labels, row.document_lengths, row.weights);
+        for (const Unused& unused : row.unused) left_aside[source].add(unused);
     }
 
     Shared& shared_;

@@ -1,10 +1,11 @@
 """Learning from single answers that are desirable or not: the numbers of TRL's KTOTrainer, in every layout, and what is refused."""
 
+import json
 import unittest
 
 from scored_rows import MODEL, STEPS, read_metrics, read_steps, run
 import test_preferences  # also sets variables; by its own name, so that its tests are not run here
-from test_preferences import BATCH, EXPERTS, LAYOUTS, LENGTH, PAIRS, Pairs, as_flags, messages, random_pairs
+from test_preferences import BATCH, EXPERTS, LAYOUTS, LENGTH, PAIRS, Pairs, as_flags, messages, random_pairs, without_prompt
 from trainer import some_of
 
 import torch
@@ -107,6 +108,15 @@ class Traces(Answers):
         ours = self.check("few", 6, {}, rows)
         self.assertIsNone(ours[0]["rewards/rejected"])
         self.assertIsNone(ours[0]["rewards/margins"])
+
+    def test_pairs(self):
+        """The chosen answers of 1,000 rows stand before the rejected ones."""
+        pairs = random_pairs(1003, 9)
+        self.check("pairs", 3, {"loss_type": "apo_zero_unpaired", "train_sampling_strategy": "random"}, pairs)
+        self.check("chat-pairs", 8, {"max_length": 96}, [messages(row) for row in pairs[:20]])
+        self.expect(self.train("parted", "--max_steps", "1", "--eval_strategy", "no", "--test_split_size", "6",
+                               data=self.write("parted.jsonl", pairs[:20])), 0, "documents   28,")
+        self.check("no-prompt", 6, {}, [without_prompt(row) for row in pairs[20:30]])
 
     def test_conversations(self):
         self.check("messages", 2, {"max_length": 96}, [as_messages(row) for row in self.rows])
@@ -213,7 +223,13 @@ class BadInput(Answers):
             self.refuse(65, [column], rows=[full, less, full])
         for label in ("true", 2, None, 0.5):
             self.refuse(65, ["label"], rows=[full, {**full, "label": label}])
-        self.refuse(65, ["trainer dpo"], rows=random_pairs(4, 1))
+        pairs = random_pairs(4, 1)
+        self.refuse(65, ["no columns chosen and rejected"], rows=[*pairs, {"prompt": "a", "chosen": "b"}])
+        mixed = json.dumps([{"path": self.write("pairs.jsonl", pairs)}, {"path": self.file}])
+        self.expect(run("kto", "--model_name_or_path", MODEL, "--datasets", mixed, "--bf16", "false", "--output_dir", self.path("mixed")), 65,
+                    "some are pairs")
+        self.refuse(65, ["same answer"], rows=[*pairs, {"prompt": "a", "chosen": "b", "rejected": "b"}])
+        self.refuse(65, ["chosen is text and rejected is a list"], rows=[*pairs, {"prompt": "a", "chosen": "b", "rejected": []}])
 
     def test_settings_that_do_not_go_together(self):
         self.refuse(78, ["loss_type"], "--loss_type", "sigmoid")

@@ -63,7 +63,8 @@ struct DatasetFormat {
     // The masks of a row that select its targets.
     bool uses_completion_mask = false;
     bool uses_assistant_mask = false;
-    bool has_prompt = true;  // of a pair; else it is what both answers begin with
+    bool has_prompt = true;       // of a pair; else it is what both answers begin with
+    bool is_taken_apart = false;  // a row is a pair, of which each answer becomes a sample
     std::vector<std::string> used_columns{};
     std::vector<std::string> warnings{};  // for the user, about the effect of the settings
 };
