@@ -208,6 +208,26 @@ BOOST_AUTO_TEST_CASE(no_key_is_silent) {
     BOOST_TEST(has_note(resolution, "eta_min: not needed, axolotl itself reads no such key"));
 }
 
+BOOST_AUTO_TEST_CASE(answers_of_axolotl) {
+    const auto recipe = [](const std::string& type, const std::string& more) {
+        return format_text(
+            "base_model: b\nrl: kto\nrl_beta: 0.2\nlearning_rate: 1e-5\ndatasets:\n  - path: p\n"
+            "    type: {}\n{}",
+            type, more);
+    };
+    const config::Config config =
+        of_recipe("a.yaml", recipe("llama3.intel", "kto_undesirable_weight: 0.3\n"));
+    BOOST_TEST(config.training.has_baseline());
+    BOOST_TEST(config.training.beta == 0.2);
+    BOOST_TEST(config.training.undesirable_weight == 0.3);
+    BOOST_TEST(config.data.shuffle_dataset);
+    BOOST_TEST(config.data.datasets.find("~ question ~ '<|eot_id|>'") != std::string::npos);
+    BOOST_TEST(refuses("a.yaml", recipe("llama3.other", ""), "the type llama3.other"));
+    BOOST_TEST(refuses("a.yaml", recipe("alpaca", ""), "the type alpaca"));
+    BOOST_TEST(has_note(resolution_of("a.yaml", "base_model: b\nkto_desirable_weight: 2\n"),
+                        "kto_desirable_weight: not needed"));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
     const std::string start = "base_model: b\nlearning_rate: 1e-5\n";
     const std::string nested =
@@ -223,7 +243,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
                         "lr_quadratic_warmup: not needed"));
     BOOST_TEST(has_note(resolution_of("a.yaml", start + "eval_table_size: 2\n"),
                         "eval_table_size: not needed"));
-    BOOST_TEST(refuses("a.yaml", start + "rl: kto\n", "rl = kto"));
+    BOOST_TEST(refuses("a.yaml", start + "rl: grpo\n", "rl = grpo"));
     BOOST_TEST(refuses("a.yaml", start + "gptq: true\n", "GPTQ"));
     BOOST_TEST(refuses("a.yaml", start + "plugins:\n  - my.Plugin\n", "my.Plugin"));
     BOOST_TEST(refuses("a.yaml", start + "sequence_length: 4\n", "did you mean sequence_len?"));

@@ -42,12 +42,30 @@ void read_rewards(ForeignImport& import) {
                    import.at("center_rewards_coefficient"));
 }
 
+// Of single answers.
+void read_answers(ForeignImport& import) {
+    const bool judges = judges_answers(import);
+    for (const auto& [theirs, ours] : {std::pair{"kto_desirable_weight", "desirable_weight"},
+                                       {"kto_undesirable_weight", "undesirable_weight"}})
+        if (import.has(theirs) && judges)
+            import.set(theirs, ours, import.at(theirs));
+        else if (import.has(theirs))
+            import.idle(theirs, "it concerns rl kto");
+    if (!judges) return;
+    import.set("rl", "method", std::string("kto"));
+    import.set_default("shuffle_dataset", "true");
+    import.note("rl",
+                "rows are shuffled once (shuffle_dataset), and the baseline is of the rows of a "
+                "step");
+}
+
 // Reads what else than rows by themselves is learned.
 void read_method(ForeignImport& import) {
     read_rewards(import);
+    read_answers(import);
     const bool has_pairs = learns_pairs(import) && !learns_rewards(import);
     for (const char* key : {"rl_beta", "dpo_beta"})
-        if (import.has(key) && has_pairs)
+        if (import.has(key) && (has_pairs || judges_answers(import)))
             import.set(key, "beta", import.at(key));
         else if (import.has(key))
             import.idle(key, "it concerns preferences");
@@ -66,7 +84,7 @@ void read_method(ForeignImport& import) {
         import.set("rpo_alpha", "rpo_alpha", import.at("rpo_alpha"));
     else if (import.has("rpo_alpha"))
         import.idle("rpo_alpha", "it concerns rl dpo");
-    if (!import.has("rl")) return;
+    if (!import.has("rl") || judges_answers(import)) return;
     if (method == "false" || method == "none") return import.idle("rl", "rows are learned alone");
     if (!has_pairs) return import.refuse("rl", reasons::fine_tuning_only);
     import.set("rl", "method", std::string(has_no_reference ? "cpo" : "dpo"));

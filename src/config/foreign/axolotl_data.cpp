@@ -2,6 +2,7 @@
 #include <array>
 
 #include "../value_text.hpp"
+#include "axolotl_answers.hpp"
 #include "axolotl_parts.hpp"
 #include "recipe_data.hpp"
 
@@ -122,6 +123,7 @@ private:
         const bool learns_prompt = import_.is_on("train_on_inputs");
         const std::string name = type.is_string() ? type.get<std::string>() : "";
         if (learns_rewards(import_)) return read_rewards(path, name, source);
+        if (judges_answers(import_)) return read_answers(path, setting_text(type), source);
         if (has_pairs() &&
             (name == "chat_template.argilla" || name == "chat_template.argilla_chat"))
             return read_two_conversations(path, entry, source);
@@ -165,6 +167,17 @@ private:
             if (field.is_string() && field != side) columns[side] = field;
         }
         if (!columns.empty()) source["column_map"] = columns;
+    }
+
+    void read_answers(const std::string& path, const std::string& type, ordered_json& source) {
+        const std::string row = template_of_answers(type);
+        if (row.empty())
+            return import_.refuse(
+                path, format_text("the type {} of a dataset of single answers; use one of chatml "
+                                  "and llama3, as chatml.argilla, or row_template, which makes "
+                                  "rows of any columns",
+                                  type));
+        source["row_template"] = row;
     }
 
     // A turn of a conversation, with the system's message before it, and two answers.

@@ -7,6 +7,8 @@ namespace ringshard::config {
 
 // Whether a reward model is trained.
 inline bool learns_rewards(const ForeignImport& import) { return import.is_on("reward_model"); }
+// Whether rows are answers that are desirable or not.
+inline bool judges_answers(const ForeignImport& import) { return import.text("rl") == "kto"; }
 // Whether rows are pairs of answers.
 inline bool learns_pairs(const ForeignImport& import) {
     const std::string method = import.text("rl");

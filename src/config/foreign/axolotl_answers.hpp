@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace ringshard::config {
+
+// Returns the row_template of a type of axolotl's datasets of single answers, as chatml.argilla;
+// empty for another one.
+std::string template_of_answers(const std::string& type);
+
+}  // namespace ringshard::config
