@@ -6,12 +6,12 @@
 
 #include "ringshard/data/array_file.hpp"
 
-// The order of single answers that are made of pairs. In the store the two of a pair lie one behind
-// the other. TRL takes chosen pairs apart: of 1,000 the chosen answers stand before the rejected
-// ones.
+// The order of single answers that are made of pairs. In the store, the two answers of a pair are
+// neighbours. TRL puts the pairs of a run in order and then takes 1,000 of them at a time apart:
+// the chosen answers come before the rejected ones.
 namespace ringshard::data {
 
-// The field of a store's header that says it: the samples are those of pairs.
+// A store with this field in its header holds such answers.
 inline constexpr const char* pairs_field = "rows_are_pairs";
 bool holds_pairs(const ArrayFile& store);
 

@@ -96,7 +96,8 @@ bool asks_for_all_linear(const LoraConfig& config) {
 
 namespace {
 
-// The router that all-linear names in PEFT, and that takes no adapter here; empty: there is none.
+// Returns a router that is one of the layers of all-linear in PEFT; routers take no adapter here.
+// Empty: the model has none.
 std::string router_among_layers(const model::ModelSpec& spec) {
     for (const model::BlockSpec& block : spec.blocks)
         if (const model::ExpertsSpec* const experts = block.experts();

@@ -12,7 +12,7 @@ class Settings;
 
 namespace ringshard::run {
 
-// What a command has been asked for, on a rank.
+// The settings with which a command runs, and the ranks on which it runs.
 struct CommandContext {
     const std::string& command;
     const config::Settings& settings;
