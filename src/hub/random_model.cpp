@@ -32,11 +32,12 @@ double number_of(shard::InitialValues initial) {
     }
 }
 
-// Returns the elements that are zeros, as transformers has it: of the padding token, which the
-// embedding never learns.
+// Returns the elements that are zeros, as transformers has it: of the padding token, which tables
+// never learn.
 shard::Range zeros_of(const shard::PlacedTensor& tensor, const model::ModelSpec& spec) {
-    if (!spec.padding_token || tensor.spec.name != spec.names.embedding + ".weight") return {};
-    return {*spec.padding_token * spec.width, (*spec.padding_token + 1) * spec.width};
+    if (!spec.padding_token || !spec.is_table(tensor.spec.name)) return {};
+    const int64_t width = tensor.spec.shape.back();
+    return {*spec.padding_token * width, (*spec.padding_token + 1) * width};
 }
 
 // transformers draws the biases of routers as it draws matrices.

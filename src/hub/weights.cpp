@@ -54,9 +54,24 @@ bool is_of_further_block(const std::string& name, const model::ModelSpec& spec) 
     return block && *block >= std::ssize(spec.blocks);
 }
 
+// Releases hold projections and norms of keys and values for blocks that take those of another one.
+bool is_of_missing_keys(const std::string& name, const model::ModelSpec& spec) {
+    if (!name.starts_with(spec.names.blocks + ".")) return false;
+    const std::string in_blocks = name.substr(spec.names.blocks.size() + 1);
+    const auto block = read_whole_number(in_blocks.substr(0, in_blocks.find('.')));
+    if (!block || *block >= std::ssize(spec.blocks)) return false;
+    return std::ranges::any_of(
+        spec.blocks[static_cast<size_t>(*block)].mixers, [&](const auto& mixer) {
+            const auto* const attention = std::get_if<model::AttentionSpec>(&mixer.part);
+            if (attention == nullptr || attention->has_keys()) return false;
+            return in_blocks.find(concat(".", attention->module, ".k_")) != std::string::npos ||
+                   in_blocks.find(concat(".", attention->module, ".v_")) != std::string::npos;
+        });
+}
+
 // Tensors that files may hold and no weight is made of, as causal masks.
 bool is_ignored(const std::string& name, const model::ModelSpec& spec) {
-    if (is_of_further_block(name, spec)) return true;
+    if (is_of_further_block(name, spec) || is_of_missing_keys(name, spec)) return true;
     return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attention.bias") ||
            name.ends_with(".attention.masked_bias") || name.ends_with(".attn.bias") ||
            name.ends_with(".attn.masked_bias") ||

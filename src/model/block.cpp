@@ -5,6 +5,7 @@
 #include "parts/delta_net.hpp"
 #include "parts/experts.hpp"
 #include "parts/latent_attention.hpp"
+#include "parts/layer_embedding.hpp"
 #include "parts/mamba.hpp"
 #include "parts/mlp.hpp"
 #include "parts/short_conv.hpp"
@@ -48,6 +49,10 @@ struct PartMaker {
         return std::make_unique<const Experts>(unit, slots, block, spec, stream);
     }
 
+    std::unique_ptr<const FeedForward> operator()(const LayerEmbeddingSpec& spec) const {
+        return make<LayerEmbedding>(spec);
+    }
+
     template <class Part>
     std::unique_ptr<const Part> make(const auto& spec) const {
         return std::make_unique<const Part>(unit, slots, block, spec);
@@ -85,11 +90,13 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec, const Fusions& fusi
     for (const auto& mixer : spec.mixers) add_around(mixer);
     if (spec.last) add_around(*spec.last);
     if (spec.last) around.back().beside = mlp_beside(unit, slots_, spec);
+    if (spec.embedding) add_around(*spec.embedding);
     PartMaker maker{unit, slots_, spec, input_};
     for (const auto& mixer : spec.mixers)
         add_layer(std::visit(maker, mixer.part), around, spec.width, fusions);
     if (!layers_.empty()) maker.stream = layers_.back().result;
     if (spec.last) add_layer(std::visit(maker, spec.last->part), around, spec.width, fusions);
+    if (spec.embedding) add_layer(maker(spec.embedding->part), around, spec.width, fusions);
     if (!spec.stream_factor.empty())
         stream_factor_ = unit.add({.tensors = {{spec.stream_factor, {1}}},
                                    .initial = shard::InitialValues::ones,
@@ -139,7 +146,10 @@ void Block::add_layer(std::unique_ptr<const PartOfLayer> part, const std::vector
     placed.source = around.is_parallel ? layers_.back().source : placed.stream;
     auto input = make_input(around.before, *part, placed.source, keeps);
     auto output = make_output(around, *part, placed.source, keeps);
-    placed.result = next ? slots_.add(ActivationPolicy::all_but_gate_up) : slots_.add_passing();
+    // A feed-forward, which makes its rows again chunk by chunk, would do that twice.
+    constexpr ActivationPolicy keeps_result =
+        is_mixer ? ActivationPolicy::all_but_gate_up : ActivationPolicy::input;
+    placed.result = next ? slots_.add(keeps_result) : slots_.add_passing();
 
     const bool product_adds = fusions.products_add && around.factor == 1 && !around.behind &&
                               part->last_product() != nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -49,6 +50,38 @@ struct SequenceGroup {
     c10::DeviceType device = c10::DeviceType::CPU;  // or that which meta tensors stand for
 };
 
+// The keys and values of a group of blocks, [t, 2 key heads x d], as the block that makes them has
+// turned them; and the gradient by the other blocks, fp32, before they were turned.
+struct KeysOfGroup {
+    std::optional<at::Tensor> rows{};
+    std::optional<at::Tensor> gradient{};
+};
+
+// What a block gets of the embeddings of layers, [t, width], and where its gradient goes.
+struct LayerRows {
+    at::Tensor rows;
+    std::optional<at::Tensor> gradient{};  // nothing: no part needs it
+
+    LayerRows of_tokens(int64_t begin, int64_t length) const {
+        LayerRows part{rows.narrow(0, begin, length)};
+        if (gradient) part.gradient = gradient->narrow(0, begin, length);
+        return part;
+    }
+    LayerRows of_block(size_t block, int64_t width) const {
+        const int64_t first = static_cast<int64_t>(block) * width;
+        LayerRows part{rows.narrow(1, first, width)};
+        if (gradient) part.gradient = gradient->narrow(1, first, width);
+        return part;
+    }
+};
+
+// Rows that blocks of a pass share, from its forward to its backward half.
+struct SharedRows {
+    std::map<size_t, KeysOfGroup> keys{};
+    std::optional<LayerRows> of_layers{};  // of all blocks, side by side
+    at::Tensor input{};                    // of the first block, of which these are made
+};
+
 // The compute type, if the residual stream has another one.
 using BranchType = std::optional<at::ScalarType>;
 
@@ -66,6 +99,8 @@ struct BlockContext {
     ExpertGroup experts{};  // all of its ranks take as many chunks
     ExpertSlices slices{};
     BranchType branch_type{};
+    SharedRows* shared = nullptr;  // where blocks share rows
+    std::optional<LayerRows> layer_rows{};
 
     const attention::Plan& plan_of(const attention::Mask& mask) const {
         return plans[static_cast<size_t>(std::ranges::find(masks, mask) - masks.begin())];
@@ -83,7 +118,9 @@ struct BlockContext {
                           .routers = routers.of_tokens(begin, length),
                           .experts = {experts.ranks, most, experts.least_rows},
                           .slices = slices,
-                          .branch_type = branch_type};
+                          .branch_type = branch_type,
+                          .shared = shared};
+        if (layer_rows) part.layer_rows = layer_rows->of_tokens(begin, length);
         part.projections.norms = &norms;
         return part;
     }

@@ -65,6 +65,24 @@ void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
     }
 }
 
+void ModelParts::add_layer_embeddings(const ModelSpec& spec) {
+    shard::UnitLayout layer_table("embeddings of layers");
+    shard::UnitLayout layer_projection("projection to layers");
+    layer_embeddings.emplace(spec, layer_table, layer_projection);
+    modules.push_back(std::move(layer_table));
+    modules.push_back(std::move(layer_projection));
+}
+
+void ModelParts::apply_choices(const ModelSpec& spec) {
+    for (shard::UnitLayout& module : modules) {
+        module.freeze(spec.frozen);
+        module.set_rules(spec.update_rules);
+    }
+    for (size_t block = 0; block < blocks.size(); ++block)
+        modules[ModuleIndex::block(block)].set_codec(spec.frozen_form);
+    if (layer_embeddings) modules[ModuleIndex(spec).layer_projection].set_codec(spec.frozen_form);
+}
+
 ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
     const auto matrix = [&](const std::string& name, int64_t rows) {
@@ -117,27 +135,38 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
         projection.is_overwritten = true;
         add_head(unit, unit.add(std::move(projection)));
     }
-    for (shard::UnitLayout& module : modules) {
-        module.freeze(spec.frozen);
-        module.set_rules(spec.update_rules);
-    }
-    for (size_t block = 0; block < blocks.size(); ++block)
-        modules[ModuleIndex::block(block)].set_codec(spec.frozen_form);
+    if (spec.layer_embeddings) add_layer_embeddings(spec);
+    apply_choices(spec);
 }
 
-size_t first_backward_block(const ModelParts& parts) {
-    const auto is_trained = [](const shard::ParameterGroup& group) {
+namespace {
+
+bool trains_some(const shard::UnitLayout& module) {
+    return std::ranges::any_of(module.groups(), [](const shard::ParameterGroup& group) {
         return group.placement.is_trained;
-    };
+    });
+}
+
+}  // namespace
+
+bool trains_table(const ModelParts& parts) {
     const auto trains = [&](shard::ParameterId table) {
         return parts.modules.front().is_trained(table);
     };
-    if (parts.table_adapter || parts.table_rows) return 0;
-    if (parts.positions && trains(*parts.positions)) return 0;
-    if (trains(parts.table) || std::ranges::any_of(parts.own_tables, trains)) return 0;
+    return parts.table_adapter || parts.table_rows || trains(parts.table) ||
+           (parts.positions && trains(*parts.positions)) ||
+           std::ranges::any_of(parts.own_tables, trains);
+}
+
+bool trains_layer_embeddings(const ModelParts& parts) {
+    return parts.layer_embeddings &&
+           std::any_of(parts.modules.end() - 2, parts.modules.end(), trains_some);
+}
+
+size_t first_backward_block(const ModelParts& parts) {
+    if (trains_table(parts) || trains_layer_embeddings(parts)) return 0;
     size_t block = 0;
-    while (block < parts.blocks.size() &&
-           std::ranges::none_of(parts.modules[ModuleIndex::block(block)].groups(), is_trained))
+    while (block < parts.blocks.size() && !trains_some(parts.modules[ModuleIndex::block(block)]))
         ++block;
     return block;
 }

@@ -5,6 +5,7 @@
 
 #include "block.hpp"
 #include "head.hpp"
+#include "layer_embeddings.hpp"
 #include "parts/table_adapter.hpp"
 #include "parts/trained_rows.hpp"
 #include "ringshard/model/model_spec.hpp"
@@ -18,6 +19,7 @@ struct ModelParts {
     std::vector<shard::UnitLayout> modules;       // as ModuleIndex counts them
     shard::ParameterId table{};                   // [v, w], in the module of the embedding
     std::optional<shard::ParameterId> positions;  // [max_positions, w], in the same module
+    std::optional<LayerEmbeddings> layer_embeddings;
     std::optional<TableAdapter> table_adapter;
     std::optional<TrainedRows> table_rows;
     HeadParameters head{};
@@ -29,7 +31,15 @@ struct ModelParts {
 
 private:
     void add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit);
+    void add_layer_embeddings(const ModelSpec& spec);
+    // What is frozen, which rules change updates, and the form of what rests in codes.
+    void apply_choices(const ModelSpec& spec);
 };
+
+// Whether some table of the embedding is trained.
+bool trains_table(const ModelParts& parts);
+// Whether the table of the embeddings of layers is trained, or the projection to them.
+bool trains_layer_embeddings(const ModelParts& parts);
 
 // Returns the lowest block that a backward pass goes through: there is nothing to train below it.
 // The number of blocks where only the head is trained.

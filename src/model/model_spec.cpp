@@ -96,8 +96,13 @@ std::set<std::string> ModelSpec::never_trained() const {
     return tensors;
 }
 
-bool ModelSpec::has_row_for_each_token(const std::string& tensor) const {
+bool ModelSpec::is_table(const std::string& tensor) const {
     return tensor == names.embedding + ".weight" ||
+           (layer_embeddings && tensor == layer_embeddings->table + ".weight");
+}
+
+bool ModelSpec::has_row_for_each_token(const std::string& tensor) const {
+    return is_table(tensor) ||
            (!scores && (tensor == names.head + ".weight" || tensor == names.head + ".bias"));
 }
 
@@ -108,10 +113,20 @@ std::vector<int64_t> ModelSpec::stored_shape(const shard::TensorSpec& tensor) co
 }
 
 bool ModelSpec::has_adapters() const {
-    return head_adapter || embedding_adapter || !trained_rows.empty() ||
-           std::ranges::any_of(blocks, [](const BlockSpec& block) {
-               return !block.adapters.empty() || !block.variants.empty();
-           });
+    return embedding_adapter || !trained_rows.empty() || !adapters_by_layer().empty() ||
+           std::ranges::any_of(blocks,
+                               [](const BlockSpec& block) { return !block.variants.empty(); });
+}
+
+std::map<std::string, AdapterSpec> ModelSpec::adapters_by_layer() const {
+    std::map<std::string, AdapterSpec> adapters;
+    for (size_t block = 0; block < blocks.size(); ++block)
+        for (const auto& [layer, adapter] : blocks[block].adapters)
+            adapters[format_text("{}.{}.{}", names.blocks, block, layer)] = adapter;
+    if (layer_embeddings && layer_embeddings->adapter)
+        adapters[layer_embeddings->projection] = *layer_embeddings->adapter;
+    if (head_adapter) adapters[names.head] = *head_adapter;
+    return adapters;
 }
 
 bool ModelSpec::has_dropout() const {
@@ -119,16 +134,14 @@ bool ModelSpec::has_dropout() const {
         return std::ranges::any_of(layers,
                                    [](const auto& adapter) { return adapter.second.dropout > 0; });
     };
-    if (head_adapter && head_adapter->dropout > 0) return true;
+    if (drops(adapters_by_layer())) return true;
     if (std::ranges::any_of(own_modules, [](const OwnModules& own) {
             return own.head_adapter && own.head_adapter->dropout > 0;
         }))
         return true;
     return std::ranges::any_of(blocks, [&](const BlockSpec& block) {
-        return drops(block.adapters) ||
-               std::ranges::any_of(block.variants, [&](const AdapterVariant& adapter) {
-                   return drops(adapter.layers);
-               });
+        return std::ranges::any_of(
+            block.variants, [&](const AdapterVariant& adapter) { return drops(adapter.layers); });
     });
 }
 
@@ -140,6 +153,16 @@ int64_t ModelSpec::num_experts() const {
     for (const BlockSpec& block : blocks)
         if (const ExpertsSpec* const experts = block.experts()) return experts->count;
     return 0;
+}
+
+bool ModelSpec::blocks_share_rows() const {
+    const auto shares = [](const LayerSpec<MixerSpec>& mixer) {
+        const auto* const attention = std::get_if<AttentionSpec>(&mixer.part);
+        return attention != nullptr && attention->shared_keys;
+    };
+    return layer_embeddings || std::ranges::any_of(blocks, [&](const BlockSpec& block) {
+               return std::ranges::any_of(block.mixers, shares);
+           });
 }
 
 std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
@@ -182,6 +205,7 @@ void ModelSpec::resize(int64_t rows) {
     auto config = parse_json<nlohmann::ordered_json>(config_json).value();
     auto& of_text = text_config.empty() ? config : config[text_config];
     of_text["vocab_size"] = rows;
+    if (layer_embeddings) of_text["vocab_size_per_layer_input"] = rows;
     if (padding_token && *padding_token >= rows) {
         padding_token.reset();
         of_text["pad_token_id"] = nullptr;

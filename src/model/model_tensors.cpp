@@ -54,17 +54,21 @@ std::vector<LinearLayer> linear_layers_of(const ModelSpec& spec) {
     const ModelParts parts(spec);
     constexpr std::string_view ending = ".weight";
     std::vector<LinearLayer> layers;
-    for (size_t block = 0; block < parts.blocks.size(); ++block) {
-        const shard::UnitLayout& module = parts.modules[ModuleIndex::block(block)];
+    const auto add = [&](const Projection& projection, const shard::UnitLayout& module,
+                         size_t block) {
+        for (const shard::TensorSpec& tensor :
+             module.groups().at(projection.weight().group).tensors) {
+            const std::string stored = tensor.name.substr(0, tensor.name.size() - ending.size());
+            layers.push_back({module_of(name_in_transformers(tensor.name)), block,
+                              stored.substr(module.prefix().size()), tensor.shape});
+        }
+    };
+    for (size_t block = 0; block < parts.blocks.size(); ++block)
         for (const Projection* projection : parts.blocks[block].projections())
-            for (const shard::TensorSpec& tensor :
-                 module.groups().at(projection->weight().group).tensors) {
-                const std::string stored =
-                    tensor.name.substr(0, tensor.name.size() - ending.size());
-                layers.push_back({module_of(name_in_transformers(tensor.name)), block,
-                                  stored.substr(module.prefix().size()), tensor.shape});
-            }
-    }
+            add(*projection, parts.modules[ModuleIndex::block(block)], block);
+    if (parts.layer_embeddings)
+        add(parts.layer_embeddings->projection(), parts.modules[ModuleIndex(spec).layer_projection],
+            parts.blocks.size());
     return layers;
 }
 

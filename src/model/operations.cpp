@@ -74,6 +74,23 @@ Operations operations_of_head(const ModelParts& parts, const shard::UnitLayout& 
     return operations;
 }
 
+Operations operations_of_layer_embeddings(const ModelParts& parts,
+                                          const shard::UnitLayout& module) {
+    const bool has_backward = trains_table(parts) || trains_layer_embeddings(parts);
+    std::vector<ProductUse> products;
+    parts.layer_embeddings->projection().add_products("embeddings of layers", has_backward,
+                                                      products);
+    Operations operations;
+    for (const ProductUse& product : products) {
+        const double again = product.is_made_again ? product.operations : 0;
+        operations.products += product.operations;
+        operations.products_again += again;
+        operations.by_product[product.name] += {.forward = product.operations, .again = again};
+        if (has_backward) count_backward(product, module, operations);
+    }
+    return operations;
+}
+
 Operations operations_of_block(const Block& block, const shard::UnitLayout& module,
                                config::ActivationPolicy policy, bool has_backward) {
     const StageCosts costs = block.costs(policy);
@@ -97,6 +114,8 @@ Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies
     const ModuleIndex index(spec);
     Operations operations =
         operations_of_head(parts, parts.modules[index.head], {spec.head_rows(), spec.width});
+    if (parts.layer_embeddings)
+        operations += operations_of_layer_embeddings(parts, parts.modules[index.layer_projection]);
     const auto of_blocks = policies.of_blocks(narrow<int64_t>(parts.blocks.size()));
     const size_t first_backward = first_backward_block(parts);
     for (size_t number = 0; number < parts.blocks.size(); ++number)
@@ -156,8 +175,10 @@ double Operations::of_training(std::span<const int64_t> document_lengths) const 
 
 std::vector<WeightShape> linear_layers(const ModelSpec& spec) {
     std::set<WeightShape> shapes{{spec.head_rows(), spec.width}};
-    for (const Block& block : ModelParts(spec).blocks)
+    const ModelParts parts(spec);
+    for (const Block& block : parts.blocks)
         for (const WeightUse& use : block.weights()) shapes.insert(use.shape);
+    if (parts.layer_embeddings) shapes.insert(parts.layer_embeddings->projection().shape());
     return {shapes.begin(), shapes.end()};
 }
 

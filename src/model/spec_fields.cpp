@@ -99,7 +99,7 @@ std::string text(const attention::Mask& mask) {
 void add(Fields& fields, const AttentionSpec& attention) {
     const auto& [heads, is_fused, is_fused_by_heads, values_are_keys, qkv, has_bias, has_out_bias,
                  module, out, head_norm, norms_rotated_heads, query_norm, key_norm, norms_values,
-                 rope, mask, gates, has_sinks, scores] = attention;
+                 rope, mask, gates, has_sinks, shared_keys, scores] = attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
@@ -115,6 +115,10 @@ void add(Fields& fields, const AttentionSpec& attention) {
     fields["attention_gate"] = text(gates != HeadGates::none);
     if (gates > HeadGates::in_queries) fields["attention_gate_kind"] = text(gates);
     fields["attention_sinks"] = text(has_sinks);
+    if (shared_keys)
+        fields["shared_keys"] =
+            format_text("{} of group {}", shared_keys->makes_them ? "makes those" : "takes those",
+                        shared_keys->group);
 }
 
 // The fields of an attention without latents are among those of checkpoints.
@@ -225,12 +229,16 @@ void add(Fields& fields, const LayerSpec<Part>& layer, const char* kind_field, c
 }
 
 Fields fields_of(const BlockSpec& block) {
-    const auto& [width, norm, mixers, last, adapters, variants, has_biases_apart,
+    const auto& [width, norm, mixers, last, embedding, adapters, variants, has_biases_apart,
                  residual_multiplier, stream_factor, matrices] = block;
     Fields fields;
     add(fields, "norm", norm);
     for (const auto& mixer : mixers) add(fields, mixer, "layer_type", "attention");
     if (last) add(fields, *last, "mlp_type", "mlp");
+    if (embedding) {
+        fields["embedding_of_layer"] = text(embedding->part.width);
+        fields["embedding_of_layer_act"] = text(embedding->part.activation);
+    }
     fields["residual_multiplier"] = text(residual_multiplier);
     if (!stream_factor.empty()) fields[stream_factor] = text(true);
     return fields;
@@ -285,9 +293,9 @@ void add(Fields& fields, const std::vector<BlockSpec>& blocks) {
 
 std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     const auto& [architecture, peft, vocabulary, stored_vocabulary, width, blocks, tied, norm,
-                 names, has_head_bias, scores, ropes, query_scale, embedding_multiplier,
-                 rounds_embedding_multiplier, logits_multiplier, logits_cap, padding_token,
-                 router_aux_loss_coef, has_router_aux_loss, initializer_range,
+                 names, layer_embeddings, has_head_bias, scores, ropes, query_scale,
+                 embedding_multiplier, rounds_embedding_multiplier, logits_multiplier, logits_cap,
+                 padding_token, router_aux_loss_coef, has_router_aux_loss, initializer_range,
                  initial_part_of_outputs, max_positions, config_json, is_wrapped, text_config,
                  stored_form, constants, ignores_further_blocks, other_names, frozen, update_rules,
                  frozen_form, reads_head_from_embedding, head_adapter, embedding_adapter,
@@ -314,6 +322,7 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     fields["pad_token_id"] = text(padding_token);
     fields["router_aux_loss_coef"] = text(router_aux_loss_coef);
     fields["max_position_embeddings"] = text(max_positions);
+    if (layer_embeddings) fields["hidden_size_per_layer_input"] = text(layer_embeddings->width);
     for (const auto& [name, value] : constants) fields[name] = shortest(double{value});
     return fields;
 }

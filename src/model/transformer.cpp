@@ -79,16 +79,6 @@ void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
         }
 }
 
-// Returns true if some table of embeddings is trained.
-bool trains_table(const ModelParts& parts) {
-    const auto trains = [&](shard::ParameterId table) {
-        return parts.modules.front().is_trained(table);
-    };
-    return parts.table_adapter || parts.table_rows || trains(parts.table) ||
-           (parts.positions && trains(*parts.positions)) ||
-           std::ranges::any_of(parts.own_tables, trains);
-}
-
 // The type of the residual stream, and the device, decide what neighbouring stages become.
 Fusions fusions_of(const shard::Zero& zero, const mesh::Mesh& mesh, at::ScalarType residual) {
     return {.products_add = ops::products_add(at::empty({0}, at::TensorOptions(mesh.device()))),
@@ -113,6 +103,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       zero_(zero),
       units_(units_by_module(zero, parts_->modules.size())),
       trains_table_(trains_table(*parts_)),
+      layers_have_backward_(parts_->layer_embeddings &&
+                            (trains_table_ || trains_layer_embeddings(*parts_))),
       trained_of_table_(parts_->table_adapter
                             ? std::make_unique<const UnitSet>(trained_units(zero, index_.embedding))
                             : nullptr),
@@ -144,6 +136,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
     check_latents(spec_, mesh);
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
+        RINGSHARD_CHECK(!spec_.blocks_share_rows(), "each batch has shared rows of its own");
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
         const auto context_of_shape = [this](size_t block, const TokenBatch& batch,
                                              const Positions& positions) {
@@ -177,23 +170,29 @@ shard::UnitTensors Transformer::gradients_of(size_t module) const {
 void Transformer::reduce(size_t module) const { units_[module].own.reduce(); }
 
 BlockContext Transformer::context_of(size_t block, const Pass& pass, NextUse next_use) const {
-    return {.sequence = {mesh_.ring(), mesh_.ulysses(), context_parallel_, device_},
-            .masks = masks_,
-            .plans = pass.batch.plans,
-            .positions = pass.positions,
-            .projections = {.gemms = gemms_,
-                            .dropout_keys = pass.has_backward
-                                                ? pass.batch.dropout_keys.value_or(at::Tensor())
-                                                : at::Tensor(),
-                            .rows = {pass.batch.learner_bounds},
-                            .fp8 = fp8_of(block, pass)},
-            .policy = policies_[block],
-            .mlp_chunk = chunks_.mlp,
-            .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
-            .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
-            .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
-            .slices = {units_[ModuleIndex::block(block)].slices, next_use},
-            .branch_type = branch_type_};
+    BlockContext context{
+        .sequence = {mesh_.ring(), mesh_.ulysses(), context_parallel_, device_},
+        .masks = masks_,
+        .plans = pass.batch.plans,
+        .positions = pass.positions,
+        .projections = {.gemms = gemms_,
+                        .dropout_keys = pass.has_backward
+                                            ? pass.batch.dropout_keys.value_or(at::Tensor())
+                                            : at::Tensor(),
+                        .rows = {pass.batch.learner_bounds},
+                        .fp8 = fp8_of(block, pass)},
+        .policy = policies_[block],
+        .mlp_chunk = chunks_.mlp,
+        .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
+        .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
+        .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
+        .slices = {units_[ModuleIndex::block(block)].slices, next_use},
+        .branch_type = branch_type_,
+        .shared = pass.shared.get()};
+    if (pass.shared && pass.shared->of_layers)
+        context.layer_rows =
+            pass.shared->of_layers->of_block(block, spec_.layer_embeddings.value().width);
+    return context;
 }
 
 // Fillers of a layout have no part in a maximum, and evaluations record nothing.
@@ -235,11 +234,14 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
         for (const UnitSet& slice : units_[module].slices) add_set(slice);
     };
     add(index_.embedding);
+    if (spec_.layer_embeddings) add(index_.layer_table);
+    if (spec_.layer_embeddings) add(index_.layer_projection);
     for (size_t block = 0; block < num_blocks(); ++block) add(ModuleIndex::block(block));
     add(index_.head);
     if (with_backward)
         for (size_t block = num_blocks(); block-- > first_backward_block_;)
             add(ModuleIndex::block(block));
+    if (with_backward && layers_have_backward_) add(index_.layer_projection);
     if (with_backward && trained_of_table_) add_set(*trained_of_table_);
     return order;
 }
@@ -259,7 +261,7 @@ at::Tensor Transformer::for_heads(const TokenBatch& batch, Work work) const {
 }
 
 at::Tensor Transformer::forward(const Pass& pass) const {
-    const auto& [batch, positions, has_backward, recorded, caches, routers, longest] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches, routers, longest, shared] = pass;
     const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
@@ -273,6 +275,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     if (has_noise && spec_.rounds_embedding_multiplier) add_noise(batch, x);
     // A tied table is the head's too.
     release(index_.embedding, is_tied ? next_use : NextUse::none);
+    if (parts_->layer_embeddings) embed_layers(pass, x);
 
     for (size_t block = 0; block < num_blocks(); ++block) {
         report_phase("forward of block {}", block);
@@ -291,7 +294,9 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 }
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
-    const auto& [batch, positions, has_backward, recorded, caches, routers, longest] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches, routers, longest, shared] = pass;
+    if (layers_have_backward_)
+        shared->of_layers->gradient = at::empty_like(shared->of_layers->rows);
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
         report_phase("backward of block {}", block);
         const size_t module = ModuleIndex::block(block);
@@ -307,6 +312,7 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
         release(module, NextUse::none);
         reduce(module);
     }
+    if (layers_have_backward_) embed_layers_backward(pass, gradient);
     if (trains_table_) {
         report_phase("backward of the embedding");
         if (embedding_multiplier_ != 1) gradient.mul_(embedding_multiplier_);
@@ -328,7 +334,8 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
                     replays ? recorded_.get() : nullptr,
                     {},
                     routers_.get(),
-                    longest_of_experts(batch)};
+                    longest_of_experts(batch),
+                    make_shared_rows()};
     routers_->begin_pass(batch.num_counted());
     at::Tensor x = forward(pass);
     routers_->balance(share);
@@ -374,7 +381,12 @@ Transformer::Pass Transformer::reading(const TokenBatch& batch, const Positions&
             .positions = positions,
             .has_backward = false,
             .caches = caches,
-            .longest_of_experts = longest_of_experts(batch)};
+            .longest_of_experts = longest_of_experts(batch),
+            .shared = make_shared_rows()};
+}
+
+std::unique_ptr<SharedRows> Transformer::make_shared_rows() const {
+    return spec_.blocks_share_rows() ? std::make_unique<SharedRows>() : nullptr;
 }
 
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {

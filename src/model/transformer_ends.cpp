@@ -63,6 +63,41 @@ void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& grad
     }
 }
 
+ProjectionContext Transformer::context_of_layers(const Pass& pass) const {
+    return {.gemms = gemms_,
+            .dropout_keys =
+                pass.has_backward ? pass.batch.dropout_keys.value_or(at::Tensor()) : at::Tensor()};
+}
+
+void Transformer::embed_layers(const Pass& pass, const at::Tensor& x) const {
+    const LayerEmbeddings& layers = *parts_->layer_embeddings;
+    const at::Tensor rows = layers.look_up(weights_of(index_.layer_table), pass.batch.tokens);
+    release(index_.layer_table, shard::Zero::NextUse::none);
+    const at::Tensor joined =
+        layers.join(context_of_layers(pass), weights_of(index_.layer_projection), rows,
+                    in_type(branch_type_, x));
+    pass.shared->of_layers = {.rows = joined};
+    const bool comes_again = pass.has_backward && layers_have_backward_;
+    if (comes_again) pass.shared->input = x;
+    release(index_.layer_projection,
+            comes_again ? shard::Zero::NextUse::backward : shard::Zero::NextUse::none);
+}
+
+void Transformer::embed_layers_backward(const Pass& pass, const at::Tensor& gradient) const {
+    const LayerEmbeddings& layers = *parts_->layer_embeddings;
+    auto& [keys, of_layers, input] = *pass.shared;
+    const at::Tensor d_rows = std::move(of_layers->gradient).value();
+    of_layers.reset();
+    layers.look_up_backward(gradients_of(index_.layer_table), pass.batch.tokens, d_rows,
+                            spec_.padding_token);
+    reduce(index_.layer_table);
+    gradient.add_(layers.join_backward(context_of_layers(pass), weights_of(index_.layer_projection),
+                                       gradients_of(index_.layer_projection), d_rows,
+                                       in_type(branch_type_, input)));
+    release(index_.layer_projection, shard::Zero::NextUse::none);
+    reduce(index_.layer_projection);
+}
+
 const HeadParameters& Transformer::head_of(const TokenBatch& batch) const {
     const std::vector<int64_t>& bounds = batch.learner_bounds;
     for (size_t adapter = 0; adapter < parts_->own_heads.size() && !bounds.empty(); ++adapter)

@@ -63,12 +63,10 @@ std::optional<Failure> find_idle_choice(const model::ModelSpec& spec, const Lora
     if (auto failure = find_idle_block(config, spec.blocks.size())) return failure;
     if (auto failure = find_idle_exclusion(config, names_of(layers))) return failure;
     std::vector<std::string> adapted;
-    for (size_t block = 0; block < spec.blocks.size(); ++block)
-        for (const auto& [layer, adapter] : spec.blocks[block].adapters) {
-            adapted.push_back(model::block_prefix(spec, block) + layer);
-            if (!config.target_parameters.empty()) adapted.push_back(adapted.back() + ".weight");
-        }
-    if (spec.head_adapter) adapted.push_back(spec.names.head);
+    for (const auto& [layer, adapter] : spec.adapters_by_layer()) {
+        adapted.push_back(layer);
+        if (!config.target_parameters.empty()) adapted.push_back(layer + ".weight");
+    }
     if (spec.embedding_adapter) adapted.push_back(spec.names.embedding);
     if (auto failure = find_idle_pattern("rank_pattern", config.rank_pattern, adapted))
         return failure;

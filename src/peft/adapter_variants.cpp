@@ -35,6 +35,13 @@ std::optional<Failure> check_variant(const std::string& name, const LoraConfig& 
                         "which all adapters share; choose true or gaussian, or train it in a run "
                         "of its own",
                         name)};
+    if (alone.layer_embeddings && alone.layer_embeddings->adapter)
+        return Failure{
+            ExitCode::settings,
+            format_text("adapter {}: would adapt {}, which adapters that train together share; "
+                        "leave it out of lora_target_modules, or train this adapter in a run of "
+                        "its own",
+                        name, alone.layer_embeddings->projection)};
     if (alone.embedding_adapter || !alone.trained_rows.empty())
         return Failure{
             ExitCode::settings,

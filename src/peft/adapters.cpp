@@ -78,7 +78,18 @@ std::optional<Failure> check_lora_bias(const LoraConfig& config, bool has_parame
     return std::nullopt;
 }
 
-// The linear layers of blocks, the output layer and the embedding, whose block is the number of
+// Gives a layer its adapter. Returns false if it has one.
+bool add_adapter(model::ModelSpec& spec, const model::LinearLayer& layer,
+                 const model::AdapterSpec& adapter) {
+    if (layer.block < spec.blocks.size())
+        return spec.blocks[layer.block].adapters.emplace(layer.in_block, adapter).second;
+    auto& of_layers = spec.layer_embeddings.value().adapter;
+    const bool is_new = !of_layers;
+    if (is_new) of_layers = adapter;
+    return is_new;
+}
+
+// The linear layers, the output layer and the embedding, whose block is the number of
 // blocks.
 std::vector<model::LinearLayer> with_ends(const model::ModelSpec& spec,
                                           std::vector<model::LinearLayer> layers) {
@@ -380,13 +391,12 @@ std::optional<Failure> add_adapters(model::ModelSpec& spec, LoraConfig& config) 
             spec.head_adapter = adapter.value();
             continue;
         }
-        spec.blocks[layer->block].adapters[layer->in_block] = adapter.value();
+        add_adapter(spec, *layer, adapter.value());
     }
     for (const model::LinearLayer& parameter : parameters.value()) {
         const auto adapter = adapter_of(config, parameter);
         if (!adapter) return adapter.failure();
-        auto& adapters = spec.blocks[parameter.block].adapters;
-        if (!adapters.emplace(parameter.in_block, adapter.value()).second)
+        if (!add_adapter(spec, parameter, adapter.value()))
             return refuse(
                 format_text("lora_target_parameters: {} is of a layer that lora_target_modules "
                             "names too; name it once",

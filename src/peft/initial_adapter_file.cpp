@@ -24,14 +24,10 @@ std::vector<AdaptedLayer> adapted_layers(const model::ModelSpec& spec) {
             for (const shard::TensorSpec& tensor : group.tensors)
                 shapes[tensor.name] = tensor.shape;
     std::vector<AdaptedLayer> layers;
-    for (size_t block = 0; block < spec.blocks.size(); ++block)
-        for (const auto& [in_block, adapter] : spec.blocks[block].adapters) {
-            const std::string name = model::block_prefix(spec, block) + in_block;
-            const std::vector<int64_t>& shape = shapes.at(name + ".weight");
-            layers.push_back({name, adapter, shape[0], shape[1]});
-        }
-    if (spec.head_adapter)
-        layers.push_back({spec.names.head, *spec.head_adapter, spec.head_rows(), spec.width});
+    for (const auto& [name, adapter] : spec.adapters_by_layer()) {
+        const std::vector<int64_t>& shape = shapes.at(name + ".weight");
+        layers.push_back({name, adapter, shape[0], shape[1]});
+    }
     return layers;
 }
 

@@ -115,6 +115,12 @@ Names names_in_head(const model::ModelSpec& spec) {
     return {{weight + ".weight", std::move(magnitudes)}};
 }
 
+Names names_in_layer_projection(const model::ModelSpec& spec) {
+    const auto& layers = spec.layer_embeddings;
+    if (!layers || !layers->adapter || !layers->adapter->has_magnitude) return {};
+    return {{layers->projection + ".weight", {magnitudes_name(layers->projection, "")}}};
+}
+
 void set_in_module(const Names& magnitudes_of, size_t module, shard::Zero& zero) {
     if (magnitudes_of.empty()) return;
     std::vector<size_t> units;
@@ -131,6 +137,7 @@ void set_magnitudes(const model::ModelSpec& spec, shard::Zero& zero) {
     for (size_t block = 0; block < spec.blocks.size(); ++block)
         set_in_module(names_in_block(spec, block), model::ModuleIndex::block(block), zero);
     set_in_module(names_in_head(spec), model::ModuleIndex(spec).head, zero);
+    set_in_module(names_in_layer_projection(spec), model::ModuleIndex(spec).layer_projection, zero);
 }
 
 }  // namespace ringshard::peft

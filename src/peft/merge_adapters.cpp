@@ -225,15 +225,9 @@ void merge_embedding(const model::ModelSpec& spec, shard::Zero& zero) {
     }
 }
 
-void merge_head(const model::ModelSpec& spec, shard::Zero& zero) {
-    RINGSHARD_CHECK(!spec.tied, "the embedding would change with the head");
-    const std::string& name = spec.names.head;
-    const ModuleContent content = content_of(model::ModuleIndex(spec).head, zero);
-    if (!spec.trained_rows.head.empty())
-        for (const size_t unit : content.frozen)
-            replace_rows(name, spec.trained_rows.head, content.adapters, unit, zero);
-    if (!spec.head_adapter) return;
-    const model::AdapterSpec& adapter = *spec.head_adapter;
+// Merges the adapter of a linear layer that no block has.
+void merge_layer(const std::string& name, const model::AdapterSpec& adapter,
+                 const ModuleContent& content, shard::Zero& zero) {
     Factors factors{content.adapters.at(name + ".lora_A.weight"),
                     content.adapters.at(name + ".lora_B.weight"), adapter.scaling};
     if (adapter.has_magnitude)
@@ -247,6 +241,16 @@ void merge_head(const model::ModelSpec& spec, shard::Zero& zero) {
             if (adapter.has_magnitude) find_row_factors(by_name, unit, zero);
             merge_unit(by_name, added, unit, zero);
         }
+}
+
+void merge_head(const model::ModelSpec& spec, shard::Zero& zero) {
+    RINGSHARD_CHECK(!spec.tied, "the embedding would change with the head");
+    const std::string& name = spec.names.head;
+    const ModuleContent content = content_of(model::ModuleIndex(spec).head, zero);
+    if (!spec.trained_rows.head.empty())
+        for (const size_t unit : content.frozen)
+            replace_rows(name, spec.trained_rows.head, content.adapters, unit, zero);
+    if (spec.head_adapter) merge_layer(name, *spec.head_adapter, content, zero);
 }
 
 }  // namespace
@@ -269,6 +273,9 @@ void merge_adapters(const model::ModelSpec& spec, shard::Zero& zero) {
     }
     if (spec.embedding_adapter || !spec.trained_rows.embedding.empty()) merge_embedding(spec, zero);
     if (spec.head_adapter || !spec.trained_rows.head.empty()) merge_head(spec, zero);
+    if (spec.layer_embeddings && spec.layer_embeddings->adapter)
+        merge_layer(spec.layer_embeddings->projection, *spec.layer_embeddings->adapter,
+                    content_of(model::ModuleIndex(spec).layer_projection, zero), zero);
 }
 
 std::optional<Failure> refuse_merge(const model::ModelSpec& spec) {
@@ -276,12 +283,7 @@ std::optional<Failure> refuse_merge(const model::ModelSpec& spec) {
     for (const shard::UnitLayout& module : model::modules_of(spec))
         for (const shard::ParameterGroup& group : module.groups())
             for (const shard::TensorSpec& tensor : group.tensors) names.insert(tensor.name);
-    std::map<std::string, model::AdapterSpec> adapters;
-    for (size_t block = 0; block < spec.blocks.size(); ++block)
-        for (const auto& [layer, adapter] : spec.blocks[block].adapters)
-            adapters[concat(model::block_prefix(spec, block), layer)] = adapter;
-    if (spec.head_adapter) adapters[spec.names.head] = *spec.head_adapter;
-    for (const auto& [layer, adapter] : adapters)
+    for (const auto& [layer, adapter] : spec.adapters_by_layer())
         if (adapter.has_bias && !names.contains(layer + ".bias"))
             return Failure{
                 ExitCode::settings,

@@ -27,6 +27,7 @@ namespace {
 constexpr int64_t small_width = 64;  // or a multiple that the Ulysses ranks divide
 constexpr int64_t small_intermediate = 96;
 constexpr int64_t small_expert = 32;
+constexpr int64_t small_embedding = 32;  // of a layer
 constexpr int64_t small_vocabulary = 256;
 constexpr int64_t small_window = 12;  // shorter than most documents
 constexpr size_t most_trained_rows = 16;
@@ -156,6 +157,10 @@ void make_part_small(model::ExpertsSpec& experts, const Small& small) {
     if (experts.beside) make_part_small(experts.beside->mlp, small);
 }
 
+void make_part_small(model::LayerEmbeddingSpec& embedding, const Small& /*small*/) {
+    embedding.width = std::min(embedding.width, small_embedding);
+}
+
 // Returns ids within the small vocabulary, one for each of the first of these.
 std::vector<int64_t> few_rows(const std::vector<int64_t>& rows) {
     std::vector<int64_t> few;
@@ -172,6 +177,8 @@ void make_ends_small(model::ModelSpec& spec, int64_t width) {
     spec.trained_rows.head = few_rows(spec.trained_rows.head);
     if (!spec.names.positions.empty())
         spec.max_positions = std::max(spec.max_positions, least_positions);
+    if (spec.layer_embeddings)
+        spec.layer_embeddings->width = std::min(spec.layer_embeddings->width, small_embedding);
     spec.constants.clear();
 }
 
@@ -189,6 +196,7 @@ SmallModel make_small(const model::ModelSpec& spec, int64_t ulysses) {
         const auto shrink = [&](auto& part) { make_part_small(part, sizes); };
         for (auto& layer : block.mixers) std::visit(shrink, layer.part);
         if (block.last) std::visit(shrink, block.last->part);
+        if (block.embedding) shrink(block.embedding->part);
     }
     return small;
 }
@@ -220,12 +228,10 @@ double largest_scaling(const model::ModelSpec& spec) {
     const auto add = [&](const auto& adapters) {
         for (const auto& [layer, adapter] : adapters) largest = std::max(largest, adapter.scaling);
     };
-    for (const model::BlockSpec& block : spec.blocks) {
-        add(block.adapters);
+    add(spec.adapters_by_layer());
+    for (const model::BlockSpec& block : spec.blocks)
         for (const auto& one : block.variants) add(one.layers);
-    }
-    for (const auto& adapter : {spec.head_adapter, spec.embedding_adapter})
-        if (adapter) largest = std::max(largest, adapter->scaling);
+    if (spec.embedding_adapter) largest = std::max(largest, spec.embedding_adapter->scaling);
     return largest;
 }
 

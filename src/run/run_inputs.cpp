@@ -34,13 +34,25 @@ std::optional<Failure> settle_routers(const config::Settings& settings, model::M
                             : " has no such loss in transformers: corrections of its routers "
                               "balance the experts")};
     if (spec.num_experts() == 0) return std::nullopt;
-    if (settings.values.training.cuda_graphs)
+    if (spec.has_router_aux_loss) spec.set_router_aux_loss(share);
+    return std::nullopt;
+}
+
+std::optional<Failure> check_recording(const config::Settings& settings,
+                                       const model::ModelSpec& spec) {
+    if (!settings.values.training.cuda_graphs) return std::nullopt;
+    const auto refuse = [&](const char* why) {
         return Failure{
             ExitCode::settings,
-            format_text("cuda_graphs = true [{}]: {} has experts, and the host reads in every "
-                        "block how many tokens each of them has; leave the setting out",
-                        settings.origin_of("cuda_graphs").place, spec.architecture)};
-    if (spec.has_router_aux_loss) spec.set_router_aux_loss(share);
+            format_text("cuda_graphs = true [{}]: {} {}; leave the setting out",
+                        settings.origin_of("cuda_graphs").place, spec.architecture, why)};
+    };
+    if (spec.num_experts() > 0)
+        return refuse(
+            "has experts, and the host reads in every block how many tokens each of them "
+            "has");
+    if (spec.blocks_share_rows())
+        return refuse("has blocks that read rows of other parts, which are new in every batch");
     return std::nullopt;
 }
 
@@ -55,6 +67,7 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
     if (!spec) return spec;
     if (const auto failure = settle_head(settings, padding, spec.value())) return *failure;
     if (const auto failure = settle_routers(settings, spec.value())) return *failure;
+    if (const auto failure = check_recording(settings, spec.value())) return *failure;
     if (const auto failure = check_policies(settings, spec.value())) return *failure;
     if (const auto failure = check_experts(settings, spec.value(), shape)) return *failure;
     const std::string why_not = spec.value().why_heads_do_not_split(shape.ulysses);

@@ -72,9 +72,12 @@ def tiny_config(model_type, **other):
         given.update(num_key_value_heads=4, kv_lora_rank=12, q_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12)
         given.pop("head_dim", None)
     if model_type == "gemma4_text":
-        given.update(hidden_size_per_layer_input=0, global_head_dim=16)
+        given.update(hidden_size_per_layer_input=8, vocab_size_per_layer_input=given["vocab_size"], num_kv_shared_layers=1, global_head_dim=16,
+                     layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"])
     if model_type in ("gemma4", "gemma4_unified"):
-        given["text_config"].update(global_head_dim=16, pad_token_id=0, **({"hidden_size_per_layer_input": 0} if model_type == "gemma4" else {}))
+        given["text_config"].update(global_head_dim=16, pad_token_id=0)
+    if model_type == "gemma4":
+        given["text_config"].update(hidden_size_per_layer_input=8, vocab_size_per_layer_input=given["text_config"]["vocab_size"])
     if model_type == "lfm2_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
     if model_type in ("lfm2", "lfm2_moe"):

@@ -18,6 +18,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 sys.path.insert(0, os.path.join(os.path.dirname(DATA)))
+sys.path.insert(0, os.path.join(os.path.dirname(DATA), "generator"))
+from family_configs import of_vocabulary  # noqa: E402
 from family_models import add_tokenizer, write_model  # noqa: E402
 
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
@@ -107,9 +109,9 @@ class Adapters(TrainerTest):
     def write_family(self, family, model):
         golden = read_json(DATA, "families", f"{family}.json.gz")
         for name, tensor in golden["tensors"].items():
-            if name.startswith(("model.embed_tokens.", "lm_head.", "transformer.wte.")):  # as many rows as the tokenizer has
+            if name.startswith(("model.embed_tokens", "lm_head.", "transformer.wte.")):  # as many rows as the tokenizer has
                 tensor["shape"][0] = 512
-        golden["config"]["vocab_size"] = 512
+        golden["config"] = of_vocabulary(golden["config"], 512)
         write_model(golden, model)
         add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
 
@@ -135,6 +137,11 @@ class Adapters(TrainerTest):
             self.write_family("gemma4-experts", model)
             self.expect(run("train", "--model_name_or_path", model, "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--use_peft",
                             "--lora_target_modules", "all-linear", "--output_dir", os.path.join(model, "out")), 78, "all-linear", "router.proj")
+
+    def test_embeddings_of_layers(self):
+        """all-linear is the projection to the embeddings of layers of Gemma 4, too, and not what blocks take of others."""
+        self.check_family("gemma4-per-layer", ["--lora_target_modules", "all-linear"])
+        self.check_family("gemma4-per-layer", ["--lora_target_modules", "per_layer_model_projection,q_proj", "--use_dora"])
 
     def test_matrices_that_lie_turned(self):
         """PEFT sets fan_in_fan_out by itself."""

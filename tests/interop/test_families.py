@@ -29,7 +29,7 @@ def goldens(folder):
 
 # Traces of families whose files differ: norms with an offset, experts as single and as turned tensors, corrections of routers. Ranks
 # share the experts.
-TRAINED = {"gemma3": [], "gemma4": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size", "2"], "kimi_linear": ["--ep_size", "2"],
+TRAINED = {"gemma3": [], "gemma4": [], "gemma4-per-layer": [], "gpt_oss": ["--ep_size", "2"], "qwen3_moe": ["--ep_size", "2"], "kimi_linear": ["--ep_size", "2"],
            "ernie4_5_moe": ["--ep_size", "2", "--dtype", "bfloat16"],
            "glm4_moe": ["--ep_size", "2", "--dtype", "bfloat16"]}
 VOCABULARY = 512  # of the traces

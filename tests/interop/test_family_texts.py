@@ -13,6 +13,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
+sys.path.insert(0, os.path.join(FOLDER, "..", "parity", "generator"))
+from family_configs import of_vocabulary  # noqa: E402
 from family_models import add_tokenizer  # noqa: E402
 
 ROWS = os.path.join(DATA, "rows", "chat.eval.jsonl")
@@ -53,11 +55,10 @@ class FamilyTexts(TrainerTest):
 
     def check(self, config):
         vocabulary = len(AutoTokenizer.from_pretrained(os.path.join(MODELS, "qwen2-tiny")))
-        other = {"vocab_size": vocabulary, "initializer_range": 0.3}
-        if "text_config" in config:
-            config = {**config, "text_config": {**config["text_config"], **other}}
-        else:
-            config = {**config, **other}
+        def changed(fields):
+            return {**of_vocabulary(fields, vocabulary), "initializer_range": 0.3}
+
+        config = {**config, "text_config": changed(config["text_config"])} if "text_config" in config else changed(config)
         settings = self.write("config.json", [config])
         model, output = os.path.join(self.folder, "model"), os.path.join(self.folder, "out")
         self.expect(run("init", "--config_json", settings, "--output_dir", model), 0)

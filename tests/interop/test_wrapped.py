@@ -22,7 +22,7 @@ from family_configs import CONFIGS  # noqa: E402
 from family_models import add_tokenizer  # noqa: E402
 
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
-KINDS = ["mistral3-mistral", "gemma3-wrapped", "gemma4-wrapped", "qwen3_vl", "qwen3_5-wrapped", "qwen2_5_vl", "llava", "qwen3_vl_moe"]
+KINDS = ["mistral3-mistral", "gemma3-wrapped", "gemma4-wrapped", "gemma4-per-layer-wrapped", "qwen3_vl", "qwen3_5-wrapped", "qwen2_5_vl", "llava", "qwen3_vl_moe"]
 SMALL_FILES = {"preprocessor_config.json": {"image_processor_type": "SomeImageProcessor"},
                "processor_config.json": {"processor_class": "Some"}}
 

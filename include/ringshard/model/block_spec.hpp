@@ -52,6 +52,13 @@ enum class HeadGates : uint8_t {
     sigmoid_of_heads
 };
 
+// Keys and values that several blocks attend to, by the number of the group: the last block that
+// has its own makes those of the group, and the blocks behind it have none.
+struct SharedKeys {
+    size_t group = 0;
+    bool makes_them = false;
+};
+
 // The specs of what a layer computes. Those of mixers have, where tokens see others by scores,
 // `heads` and `mask`; where a state brings them, `sizes`.
 
@@ -78,8 +85,10 @@ struct AttentionSpec {
     // Each head has a learned score that takes part in every softmax and brings no value:
     // self_attn.sinks.
     bool has_sinks = false;
+    std::optional<SharedKeys> shared_keys{};
     ops::ScoreForm scores{};
 
+    bool has_keys() const { return !shared_keys || shared_keys->makes_them; }
     int64_t out_width() const { return heads.query_heads * heads.head_dim; }
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
 };
@@ -242,6 +251,16 @@ struct ExpertsSpec {
     int64_t inner_width() const { return (is_gated ? 2 : 1) * intermediate; }
 };
 
+// down(activation(gate) * e), where e [t, width] is the block's part of the embeddings of layers
+// (ModelSpec::layer_embeddings).
+struct LayerEmbeddingSpec {
+    static constexpr const char* kind = "embedding";
+    int64_t width = 0;
+    ops::Activation activation = ops::Activation::gelu_tanh;
+    std::string gate = "per_layer_input_gate";
+    std::string down = "per_layer_projection";
+};
+
 // A low-rank adapter of a linear layer W: y += scaling x B A dropout(x), A [rank, in],
 // B [out, rank]. With a magnitude m [out] (DoRA) row o of W + scaling x B A is scaled to the norm
 // m[o].
@@ -289,6 +308,7 @@ struct BlockSpec {
         {.part = AttentionSpec{}, .norms = {.before = "input_layernorm", .behind = {}}}};
     std::optional<LayerSpec<FeedForwardSpec>> last{LayerSpec<FeedForwardSpec>{
         .part = MlpSpec{}, .norms = {.before = "post_attention_layernorm", .behind = {}}}};
+    std::optional<LayerSpec<LayerEmbeddingSpec>> embedding{};  // behind these
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
     std::vector<AdapterVariant> variants{};         // in their place; the same names in all blocks
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.

@@ -27,6 +27,18 @@ struct ParameterNames {
     std::string positions{};
 };
 
+// A second table, with a row for each token and each block: what a block gets of it, it adds to the
+// stream behind its other layers (BlockSpec::embedding). To the rows of a token come products of
+// the input of the first block, normed for each block by itself. Names of tensors without
+// ".weight".
+struct LayerEmbeddingsSpec {
+    int64_t width = 0;  // of the row for one block
+    std::string table = "model.embed_tokens_per_layer";
+    std::string projection = "model.per_layer_model_projection";
+    std::string norm = "model.per_layer_projection_norm";
+    std::optional<AdapterSpec> adapter{};  // of the projection
+};
+
 // A stored scalar: a tensor without dimensions.
 struct Constant {
     std::string name;
@@ -77,6 +89,7 @@ struct ModelSpec {
     bool tied = false;              // the head is the embedding
     NormForm norm{};                // of the final norm
     ParameterNames names{};
+    std::optional<LayerEmbeddingsSpec> layer_embeddings{};
     bool has_head_bias = false;
     std::optional<ScoreHead> scores{};
     std::vector<RopeSpec> ropes;              // of which each block names one
@@ -117,11 +130,16 @@ struct ModelSpec {
     TrainedRowsSpec trained_rows{};
     std::vector<OwnModules> own_modules{};  // of each of BlockSpec::variants, or empty
 
-    // Whether the tensor has a row for each token: the embedding, and the head without scores.
+    // Whether the tensor is a table of embeddings, whose rows are of tokens.
+    bool is_table(const std::string& tensor) const;
+    // Whether the tensor has a row for each token: a table, and the head without scores.
     bool has_row_for_each_token(const std::string& tensor) const;
     // The shape of a tensor in the model's files, which may have fewer rows for tokens.
     std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor) const;
     bool has_adapters() const;
+    // The adapters of linear layers, and of experts, by the layer's name in files; not those of the
+    // embedding, nor of several that train together.
+    std::map<std::string, AdapterSpec> adapters_by_layer() const;
     bool has_dropout() const;
     int64_t head_rows() const { return scores ? scores->count : vocabulary; }
     attention::HeadCounts heads() const;  // of the blocks that attend
@@ -141,6 +159,8 @@ struct ModelSpec {
     // Those that train on rows of their own: each variant of an adapter, or the model.
     int64_t num_learners() const;
     int64_t num_experts() const;  // of a block that has some; 0: none has
+    // Whether blocks read rows that other parts of the model have made for them.
+    bool blocks_share_rows() const;
     // Why so many ranks cannot share the experts; empty if they can.
     std::string why_experts_do_not_split(int64_t ranks) const;
     // Why the tokens that both answers of a pair begin with are computed for each of them; empty if
@@ -164,11 +184,11 @@ Expected<std::string> override_config(const std::filesystem::path& config_json,
 Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
                                      const std::string& text);
 
-// Returns the units of the modules in the order in which they are used: embedding, blocks, final
-// norm with head. A tied head is one module with the embedding, which comes first. A module whose
-// parameters are frozen in part has two units, the trained one first. If several ranks share the
-// experts, those of a block are units of their own; so is each of the slices in which they are
-// gathered, which come after the other units of the block.
+// Returns the units of the modules, as ModuleIndex counts them. A tied head is one module with the
+// embedding, which comes first. A module whose parameters are frozen in part has two units, the
+// trained one first. If several ranks share the experts, those of a block are units of their own;
+// so is each of the slices in which they are gathered, which come after the other units of the
+// block.
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
                                         int64_t ranks_of_experts = 1,
                                         bool experts_in_slices = false,
@@ -184,11 +204,17 @@ bool gathers_slices(const mesh::MeshShape& shape, const mesh::Cuts& cuts);
 // none.
 int64_t most_slices_of_experts(const ModelSpec& spec);
 
-// The numbers of the modules: the embedding, the blocks, the head.
+// The numbers of the modules: the embedding, the blocks, the head, and if there are embeddings of
+// layers their table and the projection to them.
 struct ModuleIndex {
-    explicit ModuleIndex(const ModelSpec& spec) : head(spec.tied ? 0 : spec.blocks.size() + 1) {}
+    explicit ModuleIndex(const ModelSpec& spec)
+        : head(spec.tied ? 0 : spec.blocks.size() + 1),
+          layer_table(spec.blocks.size() + (spec.tied ? 1 : 2)),
+          layer_projection(layer_table + 1) {}
     size_t embedding = 0;
     size_t head;
+    size_t layer_table;
+    size_t layer_projection;
     static size_t block(size_t number) { return number + 1; }
 };
 

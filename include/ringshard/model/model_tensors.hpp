@@ -26,10 +26,10 @@ std::string name_in_transformers(const std::string& tensor);
 // Returns the module that a tensor belongs to.
 std::string module_of(const std::string& tensor);
 
-// A linear layer of a block.
+// A linear layer of a block, or the projection to the embeddings of layers.
 struct LinearLayer {
-    std::string name;  // in transformers, "model.layers.0.mlp.down_proj"
-    size_t block;
+    std::string name;      // in transformers, "model.layers.0.mlp.down_proj"
+    size_t block;          // the number of blocks, if it is of none
     std::string in_block;  // in files, "mlp.down_proj"
     std::vector<int64_t> shape;
 };

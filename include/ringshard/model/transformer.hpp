@@ -40,6 +40,8 @@ struct ModuleUnits;
 class UnitSet;
 class PositionTables;
 struct Positions;
+struct ProjectionContext;
+struct SharedRows;
 
 // Tokens that the head and the MLP work on at a time, where not everything is kept. Small chunks
 // stay in a processor's caches, and large ones read weights and the sums of their gradients less
@@ -154,7 +156,9 @@ private:
         std::span<const LayerCache> caches{};
         const RouterSums* routers = nullptr;
         int64_t longest_of_experts = 0;
+        std::unique_ptr<SharedRows> shared{};  // where blocks share rows
     };
+    std::unique_ptr<SharedRows> make_shared_rows() const;  // null: blocks share none
     // The most tokens of a rank, of those that share experts; 0: each rank has all experts.
     // Collective over these ranks.
     int64_t longest_of_experts(const TokenBatch& batch) const;
@@ -165,6 +169,11 @@ private:
     // Adds the noise of NEFTune to the rows of the embedding.
     void add_noise(const TokenBatch& batch, const at::Tensor& x) const;
     void embed_backward(const TokenBatch& batch, const at::Tensor& gradient) const;
+    ProjectionContext context_of_layers(const Pass& pass) const;
+    // Makes the rows that blocks get of the embeddings of layers, of the input x of the first one.
+    void embed_layers(const Pass& pass, const at::Tensor& x) const;
+    // Adds to the gradient of that input.
+    void embed_layers_backward(const Pass& pass, const at::Tensor& gradient) const;
     // Calls work(head, targets) for the head of all targets; or, if adapters that train together
     // have their own, for the head of each adapter with targets. Joins the statistics that it
     // returns.
@@ -195,8 +204,9 @@ private:
     Operations operations_;
     ModuleIndex index_;
     shard::Zero& zero_;
-    std::vector<ModuleUnits> units_;  // of every module, in zero_
-    bool trains_table_ = true;        // the embedding
+    std::vector<ModuleUnits> units_;     // of every module, in zero_
+    bool trains_table_ = true;           // the embedding
+    bool layers_have_backward_ = false;  // the embeddings of layers
     // The adapter of the embedding, which alone the backward pass reads there; else null.
     std::unique_ptr<const UnitSet> trained_of_table_;
     bool has_dropout_ = false;

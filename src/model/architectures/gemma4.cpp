@@ -7,27 +7,67 @@ namespace ringshard::model::architectures {
 
 using nlohmann::json;
 
-// Refuses the parts of the family that other sizes have.
-static void refuse_other_parts(ConfigReader& config, int64_t usual_width_per_layer) {
-    const auto refuse = [&](const char* name, bool is_asked_for, const char* why) {
-        if (is_asked_for)
-            config.complain(format_text("{} = {}: {}", name, shown(config.part(name).dump()), why));
-    };
-    const json width = config.part("hidden_size_per_layer_input");
-    const bool has_width = config.content().contains("hidden_size_per_layer_input");
-    if (!has_width && usual_width_per_layer > 0)
+static void refuse_later_tokens(ConfigReader& config) {
+    const char* const name = "use_bidirectional_attention";
+    const json sees_later = config.part(name);
+    if (!sees_later.is_null() && sees_later != "vision")
         config.complain(
-            format_text("hidden_size_per_layer_input: is {} by default, and embeddings "
-                        "of each layer are not served; set it to 0",
-                        usual_width_per_layer));
-    refuse("hidden_size_per_layer_input", has_width && !width.is_null() && width != 0,
-           "embeddings of each layer (E2B, E4B) are not served; must be 0");
-    const json shared = config.part("num_kv_shared_layers");
-    refuse("num_kv_shared_layers", !shared.is_null() && shared != 0,
-           "layers that attend to the keys of others are not served; must be 0");
-    const json sees_later = config.part("use_bidirectional_attention");
-    refuse("use_bidirectional_attention", !sees_later.is_null() && sees_later != "vision",
-           "tokens see earlier ones alone; must be \"vision\" or null");
+            format_text("{} = {}: tokens see earlier ones alone; must be \"vision\" or null", name,
+                        shown(sees_later.dump())));
+}
+
+// Returns a number that may be 0, as null is.
+static int64_t read_count(ConfigReader& config, const char* name, int64_t most, int64_t usual) {
+    if (!config.content().contains(name)) return usual;
+    const json value = config.part(name);
+    return value.is_null() || value == 0 ? 0 : config.whole_number(name, most);
+}
+
+// Reads the embeddings of layers: E2B and E4B have them.
+static void read_layer_embeddings(ConfigReader& config, ModelSpec& spec, int64_t usual_width) {
+    const int64_t width = read_count(config, "hidden_size_per_layer_input", widest, usual_width);
+    if (width == 0) return;
+    const int64_t rows = config.whole_number_or("vocab_size_per_layer_input", widest, 262144);
+    if (rows != spec.vocabulary)
+        config.complain(format_text(
+            "vocab_size_per_layer_input = {}: must be vocab_size = {}: the embeddings of "
+            "layers have a row for each token",
+            rows, spec.vocabulary));
+    spec.layer_embeddings = {.width = width};
+    for (BlockSpec& block : spec.blocks)
+        block.embedding = {.part = {.width = width, .activation = block.mlp().activation},
+                           .norms = {.before = {}, .behind = "post_per_layer_input_norm"}};
+}
+
+// The last blocks take keys and values of the last block before them that sees as far; their MLP
+// may be twice as wide.
+static void read_shared_keys(ConfigReader& config, ModelSpec& spec,
+                             const std::vector<bool>& windows) {
+    const auto count = static_cast<int64_t>(spec.blocks.size());
+    const int64_t taking = read_count(config, "num_kv_shared_layers", most_blocks, 0);
+    const bool is_wide = config.boolean("use_double_wide_mlp", false);
+    if (taking == 0) return;
+    const int64_t making = count - taking;
+    for (int64_t block = std::max<int64_t>(0, making); block < count; ++block) {
+        const size_t group = windows[static_cast<size_t>(block)] ? 0 : 1;
+        int64_t maker = making - 1;
+        while (maker >= 0 &&
+               windows[static_cast<size_t>(maker)] != windows[static_cast<size_t>(block)])
+            --maker;
+        if (maker < 0) {
+            config.complain(
+                format_text("num_kv_shared_layers = {}: block {} takes the keys of an earlier one "
+                            "that sees as far, "
+                            "and none of the {} blocks before does",
+                            taking, block, std::max<int64_t>(0, making)));
+            return;
+        }
+        spec.blocks[static_cast<size_t>(maker)].attention().shared_keys = {group, true};
+        BlockSpec& taker = spec.blocks[static_cast<size_t>(block)];
+        taker.attention().shared_keys = {group, false};
+        taker.attention().values_are_keys = false;
+        if (is_wide) taker.mlp().intermediate *= 2;
+    }
 }
 
 // Returns what per_layer_config changes in the layers that see everything: their heads.
@@ -156,7 +196,7 @@ static ModelSpec read_text(ConfigReader& config, const Usual& usual) {
                             .has_ropes_by_layer = true};
     ModelSpec spec = read_plain_model(config, defaults);
     read_attention_bias(config, spec);
-    refuse_other_parts(config, usual.width_per_layer);
+    refuse_later_tokens(config);
     spec.embedding_multiplier = std::sqrt(static_cast<double>(spec.width));
     spec.rounds_embedding_multiplier = true;
     spec.logits_cap = read_cap(config, "final_logit_softcapping", 0);
@@ -179,8 +219,15 @@ static ModelSpec read_text(ConfigReader& config, const Usual& usual) {
         set_four_norms(block);
         block.stream_factor = "layer_scalar";
     }
+    read_layer_embeddings(config, spec, usual.width_per_layer);
+    read_shared_keys(config, spec, windows);
     if (config.boolean("enable_moe_block", false)) {
         const LayerSpec<FeedForwardSpec> experts = read_experts_beside_mlp(config, spec);
+        if (spec.blocks.back().attention().shared_keys)
+            config.complain(
+                "enable_moe_block = true: experts are not served in blocks that share keys; must "
+                "be false, "
+                "or num_kv_shared_layers 0");
         for (BlockSpec& block : spec.blocks) block.last = experts;
     }
     return spec;

@@ -5,6 +5,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
 
+#include <utility>
+
 #include "head_gates.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -30,6 +32,7 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
                         .variants = block.variants,
                         .matrix = block.matrices};
     if (attention.values_are_keys) spec.layers.pop_back();
+    if (!attention.has_keys()) spec.layers.resize(1);
     if (attention.is_fused) spec.layers = {{attention.qkv, attention.qkv_width()}};
     if (gates == HeadGates::sigmoid)
         spec.layers.push_back({attention.module + ".gate_proj", elements});
@@ -50,13 +53,14 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
     const HeadNormKind kind = attention.head_norm;
     if (kind == HeadNormKind::each_head) {
         add(attention.query_norm, head_dim, {0, query_heads});
-        add(attention.key_norm, head_dim, {query_heads, key_heads});
+        if (attention.has_keys()) add(attention.key_norm, head_dim, {query_heads, key_heads});
     } else if (kind == HeadNormKind::all_heads) {
         add(attention.query_norm, query_heads * head_dim, {0, 1});
         add(attention.key_norm, key_heads * head_dim, {query_heads / key_heads, 1});
     }
     form.has_weight = false;
-    if (attention.norms_values) add({}, head_dim, {query_heads + key_heads, key_heads});
+    if (attention.norms_values && attention.has_keys())
+        add({}, head_dim, {query_heads + key_heads, key_heads});
     return norms;
 }
 
@@ -74,6 +78,8 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
     : Mixer(saved),
       heads_(spec.heads),
       mask_(spec.mask),
+      shared_keys_(spec.shared_keys),
+      has_keys_(spec.has_keys()),
       qkv_projection_(unit, qkv_of(block, spec)),
       out_(unit, {.layers = {{spec.out, block.width}},
                   .in = spec.out_width(),
@@ -162,7 +168,8 @@ at::Tensor Attention::deal_backward(const at::Tensor& d_qkv) const {
 
 void Attention::rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const {
     if (!rope_) return;
-    ops::rope(heads, heads_.query_heads + heads_.key_heads, context.positions.ropes[*rope_], turn);
+    const int64_t turned = heads_.query_heads + (has_keys_ ? heads_.key_heads : 0);
+    ops::rope(heads, turned, context.positions.ropes[*rope_], turn);
 }
 
 void Attention::scale_queries(const BlockContext& context, const at::Tensor& heads) const {
@@ -179,7 +186,26 @@ void Attention::project(const Pass& pass, const at::Tensor& x) const {
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
     if (!norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     scale_queries(context, qkv);
-    saved[projected_] = qkv;
+    saved[projected_] = shared_keys_ ? with_shared_keys(context, qkv) : qkv;
+}
+
+at::Tensor Attention::with_shared_keys(const BlockContext& context, const at::Tensor& heads) const {
+    KeysOfGroup& keys = context.shared->keys[shared_keys_->group];
+    if (!has_keys_) return at::cat({heads, keys.rows.value()}, 1);
+    if (!keys.rows) keys.rows = heads.slice(1, query_width()).contiguous();
+    return heads;
+}
+
+at::Tensor Attention::share_gradient(const BlockContext& context, const at::Tensor& d_qkv) const {
+    KeysOfGroup& keys = context.shared->keys[shared_keys_->group];
+    const at::Tensor here = d_qkv.slice(1, query_width());
+    if (keys.gradient)
+        keys.gradient->add_(here);
+    else
+        keys.gradient = here.to(at::kFloat);
+    if (!has_keys_) return d_qkv.slice(1, 0, query_width()).contiguous();
+    here.copy_(std::exchange(keys.gradient, std::nullopt).value());
+    return d_qkv;
 }
 
 BiasGradient Attention::bias_gradient(const BlockContext& context) const {
@@ -235,6 +261,7 @@ at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) con
     scale_queries(context, d_qkv);
     if (!norms_rotated_heads_ && finish.rope == nullptr)
         rotate(context, d_qkv, ops::Turn::backward);
+    if (shared_keys_) d_qkv = share_gradient(context, d_qkv);
     for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);
     if (norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
     return deal_backward(has_gates() ? with_gates(d_qkv, d_gates) : d_qkv);
@@ -254,8 +281,9 @@ void Attention::add_costs(StageCosts& costs, bool makes_output_again) const {
     costs.add_pairs(mask_,
                     attention_of(queries, !seen_.is_kept(costs.policy), 2 * queries + 2 * keys));
     if (rope_) {
-        costs.add_rows("RoPE, forward", 2 * (queries + keys), {"::TurnHeads"});
-        if (is_again) costs.add_rows("RoPE, again", 2 * (queries + keys), {"::TurnHeads"});
+        const double turned = 2 * (has_keys_ ? queries + keys : queries);
+        costs.add_rows("RoPE, forward", turned, {"::TurnHeads"});
+        if (is_again) costs.add_rows("RoPE, again", turned, {"::TurnHeads"});
     }
     costs.add_rows("gradients of heads", 2 * (queries + 2 * keys), {"::PutHeads"});
 }

@@ -59,15 +59,26 @@ private:
     // Returns true if the rows of qkv, but for their positions, are those of the projection.
     bool has_projected_rows(const BlockContext& context) const {
         return head_norms_.empty() && !norms_rotated_heads_ && !has_gates() &&
-               !is_fused_by_heads_ && !values_are_keys_ && !context.positions.query_scale;
+               !is_fused_by_heads_ && !values_are_keys_ && !shared_keys_ &&
+               !context.positions.query_scale;
     }
     // Turns queries and keys to their positions, or their gradients back. In place.
     void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
     // By their positions, in place; gradients too.
     void scale_queries(const BlockContext& context, const at::Tensor& heads) const;
 
+    // Returns queries [t, h d] with the keys and values of the group; or keeps these for it.
+    at::Tensor with_shared_keys(const BlockContext& context, const at::Tensor& heads) const;
+    // Adds the gradient of shared keys and values to that of the group, and returns the queries'
+    // alone; or takes that of the group.
+    at::Tensor share_gradient(const BlockContext& context, const at::Tensor& d_qkv) const;
+    int64_t query_width() const { return heads_.query_heads * heads_.head_dim; }
+    int64_t key_width() const { return heads_.key_heads * heads_.head_dim; }
+
     attention::HeadCounts heads_;
     attention::Mask mask_;
+    std::optional<SharedKeys> shared_keys_;
+    bool has_keys_;              // of its own
     Projection qkv_projection_;  // rows of qkv: query heads, key heads, value heads
     Projection out_;
     std::vector<HeadNorm> head_norms_;

@@ -20,9 +20,12 @@ void drop_sections(json& content) {
 }
 
 // Puts the tensors of the text model's body below a prefix.
-void move_below(ParameterNames& names, const std::string& prefix) {
-    for (std::string* name : {&names.embedding, &names.blocks, &names.final_norm})
-        *name = prefix + name->substr(name->find('.') + 1);
+void move_below(ModelSpec& spec, const std::string& prefix) {
+    std::vector<std::string*> all{&spec.names.embedding, &spec.names.blocks,
+                                  &spec.names.final_norm};
+    if (auto& layers = spec.layer_embeddings)
+        all.insert(all.end(), {&layers->table, &layers->projection, &layers->norm});
+    for (std::string* name : all) *name = prefix + name->substr(name->find('.') + 1);
 }
 
 // Returns the fields of the text model; nothing if the file has none.
@@ -72,7 +75,7 @@ ModelSpec read_wrapped_model(ConfigReader& config, const Wrapper& wrapper) {
     ConfigReader reader(config.file(), std::move(fields), place);
     ModelSpec spec = inner->read(reader);
     config.complain(reader);
-    move_below(spec.names, "model.language_model.");
+    move_below(spec, "model.language_model.");
     spec.is_wrapped = true;
     if (is_inside) spec.text_config = "text_config";
     return spec;

@@ -15,12 +15,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
 from common import write_packed
-from family_configs import CONFIGS
+from family_configs import CONFIGS, of_vocabulary
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
 LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "gpt2", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3",
-                                          "minimax_m2", "nemotron_h", "qwen3_vl_moe")}  # small files
+                                          "minimax_m2", "nemotron_h", "qwen3_vl_moe", "gemma4-per-layer-wrapped")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300], "kimi_linear": [150, 22],
                "bailing_hybrid": [37, 70], "olmo_hybrid": [37, 80], "youtu": [37, 22]}  # around the chunks of 64 tokens
 VOCABULARY = 96
@@ -43,6 +43,8 @@ def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
     if model.config.model_type.startswith("gemma4") and name.endswith(("q_norm.weight", "k_norm.weight")):
         return 0.5, 0.2  # scores have no other factor
+    if name.endswith("post_per_layer_input_norm.weight"):
+        return 0.4, 0.1  # a norm of products of small numbers, which makes rounding larger
     if ("norm" in name or ".ln_" in name) and name.endswith("weight"):
         module = name[:-7].replace(".post_mlp", ".mlp.post_mlp") if model.config.model_type == "axk1" else name[:-7]
         module = module.replace("backbone.", "model.")
@@ -72,7 +74,7 @@ def distribution(name, shape, model):
         return 1.0, 0.3
     if name.endswith("sinks"):
         return 0.5, 1.0
-    if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight", "router.proj.weight")):
+    if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight", "router.proj.weight")) and "per_layer" not in name:
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
     gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")) else 1.2
     if model.config.model_type == "gpt2":  # matrices [in, out], and tables
@@ -202,9 +204,9 @@ def make(family):
     given = CONFIGS[family]
     is_wrapped = "text_config" in given
     if is_wrapped:
-        given = {**given, "text_config": {**given["text_config"], "vocab_size": VOCABULARY}}
+        given = {**given, "text_config": of_vocabulary(given["text_config"], VOCABULARY)}
     else:
-        given = {**given, "vocab_size": VOCABULARY}
+        given = of_vocabulary(given, VOCABULARY)
     config = AutoConfig.for_model(**given, attn_implementation="eager")
     kind = AutoModelForImageTextToText if is_wrapped else AutoModelForCausalLM
     model = kind.from_config(config, dtype=torch.float32, attn_implementation="eager").train()

@@ -10,12 +10,21 @@ def rope(theta=10000.0, **other):
     return {"rope_type": "default", "rope_theta": theta, **other}
 
 
+def of_vocabulary(config, rows):
+    """The configuration with so many rows in its tables."""
+    return {**config, "vocab_size": rows, **({"vocab_size_per_layer_input": rows} if config.get("hidden_size_per_layer_input") else {})}
+
+
 WINDOWS = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
            "num_hidden_layers": 4}
 NO_DROPOUT = {"attention_dropout": 0.0, "residual_dropout": 0.0}
 BY_LAYER = {"full_attention": rope(1000000.0, rope_type="linear", factor=8.0), "sliding_attention": rope(10000.0)}
 GEMMA4 = {"head_dim": 8, "global_head_dim": 16, "num_global_key_value_heads": 2, "num_key_value_heads": 4, "rope_parameters": {
     "full_attention": rope(1000000.0, rope_type="proportional", partial_rotary_factor=0.25, factor=2.0), "sliding_attention": rope()}}
+# The last three layers take the keys and values of the second and the third.
+GEMMA4_E = {**GEMMA4, "sliding_window": 8, "num_hidden_layers": 6, "num_kv_shared_layers": 3, "use_double_wide_mlp": True,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+            "hidden_size_per_layer_input": 16}
 YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 DELTA = {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
          "rope_parameters": rope(partial_rotary_factor=0.25)}
@@ -75,6 +84,11 @@ CONFIGS = {
                             top_k_experts=2, moe_intermediate_size=16, **{**GEMMA4, **WINDOWS}),
     "gemma4-wrapped": {"model_type": "gemma4_unified", "vision_config": {"mm_embed_dim": 16, "mm_posemb_size": 4, "patch_size": 2}, "text_config": sizes(
         model_type="gemma4_unified_text", attention_bias=True, **{**GEMMA4, **WINDOWS, "pad_token_id": 0})},
+    "gemma4-per-layer": sizes(model_type="gemma4_text", **GEMMA4_E),
+    "gemma4-per-layer-wrapped": {"model_type": "gemma4", "vision_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
+                                                                           "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8},
+                                 "audio_config": None, "text_config": sizes(model_type="gemma4_text", attention_bias=True,
+                                                                            **{**GEMMA4_E, "pad_token_id": 0, "use_double_wide_mlp": False})},
     "cohere2": sizes(model_type="cohere2", rope_parameters=rope(), logit_scale=0.3, **WINDOWS),
     "ministral3": MINISTRAL3,
     "exaone4": sizes(model_type="exaone4", rope_parameters=rope(), **WINDOWS),

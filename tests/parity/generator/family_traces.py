@@ -19,11 +19,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
 from families import fill, numbers
-from family_configs import CONFIGS
+from family_configs import CONFIGS, of_vocabulary
 
 FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}, "gemma3": {"packing": True}, "cohere2": {"packing": True},
             "qwen3_5": {}, "bamba": {}, "lfm2": {}, "falcon_h1": {}, "deepseek_v3": {"packing": True, "max_steps": 6},
-            "nemotron_h": {"max_steps": 6}, "kimi_linear": {"max_steps": 6}, "gemma4": {"packing": True},
+            "nemotron_h": {"max_steps": 6}, "kimi_linear": {"max_steps": 6}, "gemma4": {"packing": True}, "gemma4-per-layer": {"packing": True},
             "apertus": {}, "gpt_oss": {},
             "qwen3_moe": {"packing": True, "max_steps": 10}, "olmoe": {},
             "glm4_moe": {"max_steps": 6}, "ernie4_5_moe": {"max_steps": 6}}  # later a token is as near to two experts as rounding
@@ -80,7 +80,7 @@ def adapt(folder, settings):
 
 def make(family, data, extra, adapter=None, fields=None, embeddings=1):
     torch.set_num_threads(1)
-    config = AutoConfig.for_model(**{**CONFIGS[family], **(fields or {})}, vocab_size=512)
+    config = AutoConfig.for_model(**of_vocabulary({**CONFIGS[family], **(fields or {})}, 512))
     config.pad_token_id = 0
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     tensors = fill(model)
