@@ -47,7 +47,7 @@ const StoredTensor* find_source(const StoredModel& stored, const model::ModelSpe
 // Blocks that predict further tokens have the numbers behind those of the model, or lie in "mtp".
 bool is_of_further_block(const std::string& name, const model::ModelSpec& spec) {
     if (!spec.ignores_further_blocks) return false;
-    if (name.starts_with("mtp.")) return true;
+    if (name.starts_with("mtp.") || name.starts_with("model.mtp.")) return true;
     if (!name.starts_with(spec.names.blocks + ".")) return false;
     const auto number = name.substr(spec.names.blocks.size() + 1);
     const auto block = read_whole_number(number.substr(0, number.find('.')));

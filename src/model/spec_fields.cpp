@@ -99,7 +99,8 @@ std::string text(const attention::Mask& mask) {
 void add(Fields& fields, const AttentionSpec& attention) {
     const auto& [heads, is_fused, is_fused_by_heads, values_are_keys, qkv, has_bias, has_out_bias,
                  module, out, head_norm, norms_rotated_heads, query_norm, key_norm, norms_values,
-                 rope, mask, gates, has_sinks, shared_keys, scores] = attention;
+                 rope, mask, gates, sinks, shared_keys, value_dim, value_factor, scores] =
+        attention;
     fields["num_attention_heads"] = text(heads.query_heads);
     fields["num_key_value_heads"] = text(heads.key_heads);
     fields["head_dim"] = text(heads.head_dim);
@@ -114,7 +115,9 @@ void add(Fields& fields, const AttentionSpec& attention) {
     fields["sliding_window"] = text(mask);
     fields["attention_gate"] = text(gates != HeadGates::none);
     if (gates > HeadGates::in_queries) fields["attention_gate_kind"] = text(gates);
-    fields["attention_sinks"] = text(has_sinks);
+    fields["attention_sinks"] = text(!sinks.empty());
+    if (value_dim > 0) fields["v_head_dim"] = text(value_dim);
+    if (value_factor != 1) fields["attention_value_scale"] = text(value_factor);
     if (shared_keys)
         fields["shared_keys"] =
             format_text("{} of group {}", shared_keys->makes_them ? "makes those" : "takes those",

@@ -90,6 +90,10 @@ def tiny_config(model_type, **other):
         given.pop("num_hidden_layers", None)
     if model_type == "exaone_moe":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "mimo_v2_flash":  # whose layers with windows have twice as many keys
+        given.update(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, v_head_dim=12, rope_parameters={
+            kind: {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5} for kind in ("full_attention", "sliding_attention")},
+            layer_types=["full_attention", "sliding_attention"] * 2)
     if model_type == "minimax_m2":
         given.update(num_local_experts=8, num_experts_per_tok=2)
     if model_type in ("afmoe", "laguna", "mellum"):

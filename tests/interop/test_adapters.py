@@ -127,6 +127,7 @@ class Adapters(TrainerTest):
     def test_gates_and_a_router_of_other_names(self):
         """PEFT adapts the experts of Trinity, and those of Laguna not, whose names end as those of linear layers."""
         self.check_family("afmoe", ["--lora_target_modules", "all-linear"])
+        self.check_family("mimo_v2_flash", ["--lora_target_modules", "all-linear"])
         self.check_family("laguna", ["--lora_target_modules", "all-linear"], "mlp.shared_expert.", "mlp.shared_experts.")
 
     def test_values_that_are_keys(self):

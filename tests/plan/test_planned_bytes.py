@@ -76,6 +76,8 @@ LAYERS = {"gpt2": {"architectures": ["GPT2LMHeadModel"], "n_embd": 256, "n_layer
           "gemma4_layers": {"architectures": ["Gemma4ForCausalLM"], "global_head_dim": 64, "hidden_size_per_layer_input": 64,
                             "vocab_size_per_layer_input": 2048, "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "sliding_window": 64,
                             "layer_types": ["sliding_attention", "full_attention"] * 2, "hidden_activation": "gelu_pytorch_tanh"},
+          "mimo_v2_flash": {"architectures": ["MiMoV2FlashForCausalLM"], "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 96,
+                            "v_head_dim": 24, "sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"] * 2},
           "kimi_linear": {"architectures": ["KimiLinearForCausalLM"], "num_experts": 8, "num_experts_per_token": 2, "linear_head_dim": 32,
                           "linear_num_heads": 8, "layer_types": ["linear_attention", "full_attention"] * 2, **LATENT},
           "qwen3_next": {"architectures": ["Qwen3NextForCausalLM"], "num_experts": 0, "linear_num_key_heads": 4, "linear_num_value_heads": 8,

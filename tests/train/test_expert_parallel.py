@@ -217,8 +217,8 @@ class ExpertParallel(TrainerTest):
     def test_routers_that_are_not_known(self):
         config, output = os.path.join(self.folder.name, "router.json"), os.path.join(self.folder.name, "no-model")
         mixtral = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 8}
-        for fields, code, says in (({"architectures": ["MiMoV2FlashForCausalLM"], "model_type": "mimo_v2_flash"}, 78,
-                                    ["architectures = [MiMoV2FlashForCausalLM]", "Glm4MoeForCausalLM"]),
+        for fields, code, says in (({"architectures": ["PhimoeForCausalLM"], "model_type": "phimoe"}, 78,
+                                    ["architectures = [PhimoeForCausalLM]", "Glm4MoeForCausalLM"]),
                                    ({**mixtral, "router_jitter_noise": 0.1}, 78, ["router_jitter_noise = 0.1"]),
                                    ({"num_experts_per_tok": 9}, 78, ["num_experts_per_tok = 9", "number of experts, 8"]),
                                    ({"scoring_func": "softplus"}, 0, ["scoring_func", "it changes nothing"])):

@@ -82,14 +82,17 @@ struct AttentionSpec {
     std::optional<size_t> rope = 0;  // of ModelSpec::ropes; nothing: the heads do not rotate
     attention::Mask mask{};
     HeadGates gates = HeadGates::none;
-    // Each head has a learned score that takes part in every softmax and brings no value:
-    // self_attn.sinks.
-    bool has_sinks = false;
+    // The tensor of a learned score of each head that takes part in every softmax and brings no
+    // value; empty: none.
+    std::string sinks{};
     std::optional<SharedKeys> shared_keys{};
+    int64_t value_dim = 0;    // of narrower values; 0: they are as wide as keys
+    double value_factor = 1;  // of values, as v_proj makes them
     ops::ScoreForm scores{};
 
     bool has_keys() const { return !shared_keys || shared_keys->makes_them; }
-    int64_t out_width() const { return heads.query_heads * heads.head_dim; }
+    int64_t value_width() const { return value_dim > 0 ? value_dim : heads.head_dim; }
+    int64_t out_width() const { return heads.query_heads * value_width(); }
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
 };
 

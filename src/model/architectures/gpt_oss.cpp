@@ -36,7 +36,7 @@ static ModelSpec read_gpt_oss(ConfigReader& config) {
         read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; }),
         read_window(config, 128));
     for (BlockSpec& block : spec.blocks) {
-        block.attention().has_sinks = true;
+        block.attention().sinks = "self_attn.sinks";
         block.feed_forward().part = experts;
     }
     return spec;

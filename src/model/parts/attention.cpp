@@ -1,6 +1,7 @@
 #include "attention.hpp"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
@@ -19,12 +20,13 @@ namespace {
 ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
     const auto& [query_heads, key_heads, head_dim] = attention.heads;
     const int64_t keys = key_heads * head_dim;
+    const int64_t values = key_heads * attention.value_width();
     const HeadGates gates = attention.gates;
     const int64_t elements = query_heads * head_dim;
     const int64_t queries = elements * (gates == HeadGates::in_queries ? 2 : 1);
     ProjectionSpec spec{.layers = {{attention.module + ".q_proj", queries},
                                    {attention.module + ".k_proj", keys},
-                                   {attention.module + ".v_proj", keys}},
+                                   {attention.module + ".v_proj", values}},
                         .in = block.width,
                         .has_bias = attention.has_bias,
                         .has_biases_apart = block.has_biases_apart,
@@ -66,8 +68,8 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
 
 // A vector that decays as matrices do, as transformers has it.
 std::optional<shard::ParameterId> add_sinks(shard::UnitLayout& unit, const AttentionSpec& spec) {
-    if (!spec.has_sinks) return std::nullopt;
-    return unit.add({.tensors = {{"self_attn.sinks", {spec.heads.query_heads}}},
+    if (spec.sinks.empty()) return std::nullopt;
+    return unit.add({.tensors = {{spec.sinks, {spec.heads.query_heads}}},
                      .update = shard::UpdateKind::decaying});
 }
 
@@ -90,6 +92,8 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
       head_norms_(head_norms_of(unit, saved, block, spec)),
       is_fused_by_heads_(spec.is_fused_by_heads),
       values_are_keys_(spec.values_are_keys),
+      value_dim_(spec.value_width()),
+      value_factor_(spec.value_factor),
       norms_rotated_heads_(spec.norms_rotated_heads),
       rope_(spec.rope),
       kind_of_gates_(spec.gates),
@@ -129,14 +133,29 @@ at::Tensor Attention::with_gates(const at::Tensor& d_qkv, const at::Tensor& d_ga
 
 at::Tensor Attention::mixed(const Pass& pass) const {
     const Saved& saved = pass.saved;
-    return has_gates() ? scale_heads(saved[seen_], opened(kind_of_gates_, saved[gates_]))
-                       : saved[seen_];
+    if (has_gates()) return scale_heads(saved[seen_], opened(kind_of_gates_, saved[gates_]));
+    return has_narrow_values() ? narrowed(saved[seen_], heads_.query_heads) : saved[seen_];
+}
+
+at::Tensor Attention::narrowed(const at::Tensor& rows, int64_t heads) const {
+    return rows.unflatten(1, {heads, heads_.head_dim}).narrow(2, 0, value_dim_).flatten(1);
+}
+
+at::Tensor Attention::widened(const at::Tensor& rows, int64_t heads) const {
+    return at::constant_pad_nd(rows.unflatten(1, {heads, value_dim_}),
+                               {0, heads_.head_dim - value_dim_})
+        .flatten(1);
 }
 
 at::Tensor Attention::deal(const at::Tensor& projected) const {
     const auto& [query_heads, key_heads, head_dim] = heads_;
     if (values_are_keys_)
         return at::cat({projected, projected.slice(1, query_heads * head_dim)}, 1);
+    if (has_other_values()) {
+        const int64_t others = (query_heads + key_heads) * head_dim;
+        const at::Tensor values = projected.slice(1, others).mul(value_factor_);
+        return at::cat({projected.narrow(1, 0, others), widened(values, key_heads)}, 1);
+    }
     if (!is_fused_by_heads_) return projected;
     const int64_t queries = query_heads / key_heads;
     const at::Tensor groups = projected.view({-1, key_heads, queries + 2, head_dim});
@@ -153,6 +172,11 @@ at::Tensor Attention::deal_backward(const at::Tensor& d_qkv) const {
         const int64_t width = query_heads * head_dim + keys;
         d_qkv.narrow(1, width - keys, keys).add_(d_qkv.narrow(1, width, keys));
         return d_qkv.narrow(1, 0, width).contiguous();
+    }
+    if (has_other_values()) {
+        const int64_t others = (query_heads + key_heads) * head_dim;
+        const at::Tensor d_values = narrowed(d_qkv.slice(1, others), key_heads);
+        return at::cat({d_qkv.narrow(1, 0, others), d_values * value_factor_}, 1);
     }
     if (!is_fused_by_heads_) return d_qkv;
     const int64_t queries = query_heads / key_heads;
@@ -248,6 +272,7 @@ at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) con
     const shard::UnitTensors& gradients = pass.gradients;
     at::Tensor d_seen = out_.backward(context.projections, weights, gradients, dy, mixed(pass));
     dy.reset();
+    if (has_narrow_values()) d_seen = widened(d_seen, heads_.query_heads);
     at::Tensor d_gates;
     if (has_gates()) {
         GateGradient both = gates_backward(kind_of_gates_, d_seen, saved[seen_], saved[gates_]);

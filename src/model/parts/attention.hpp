@@ -46,6 +46,11 @@ private:
     at::Tensor sinks_of(const shard::UnitTensors& tensors) const {
         return sinks_ ? tensors[*sinks_] : at::Tensor();
     }
+    bool has_narrow_values() const { return value_dim_ < heads_.head_dim; }
+    bool has_other_values() const { return has_narrow_values() || value_factor_ != 1; }
+    // Leaves values without the zeros behind them in heads, or puts these there.
+    at::Tensor narrowed(const at::Tensor& rows, int64_t heads) const;
+    at::Tensor widened(const at::Tensor& rows, int64_t heads) const;
     // Moves queries, keys and values from the places in which the projection has them to one after
     // the other, and gradients back.
     at::Tensor deal(const at::Tensor& projected) const;
@@ -59,7 +64,7 @@ private:
     // Returns true if the rows of qkv, but for their positions, are those of the projection.
     bool has_projected_rows(const BlockContext& context) const {
         return head_norms_.empty() && !norms_rotated_heads_ && !has_gates() &&
-               !is_fused_by_heads_ && !values_are_keys_ && !shared_keys_ &&
+               !is_fused_by_heads_ && !values_are_keys_ && !has_other_values() && !shared_keys_ &&
                !context.positions.query_scale;
     }
     // Turns queries and keys to their positions, or their gradients back. In place.
@@ -84,6 +89,8 @@ private:
     std::vector<HeadNorm> head_norms_;
     bool is_fused_by_heads_;
     bool values_are_keys_;
+    int64_t value_dim_;
+    double value_factor_;
     bool norms_rotated_heads_;
     std::optional<size_t> rope_;
     HeadGates kind_of_gates_;

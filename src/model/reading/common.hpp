@@ -179,6 +179,7 @@ void set_ropes(ModelSpec& spec, const std::vector<bool>& windows);
 struct LayerDefaults {
     double rotated_part = 1;
     int64_t window;
+    bool (*has_window)(size_t block) = [](size_t) { return false; };
 };
 void read_layers(ConfigReader& config, ModelSpec& spec, const Defaults& defaults,
                  const LayerDefaults& of_layers);

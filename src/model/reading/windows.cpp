@@ -148,7 +148,7 @@ void read_layers(ConfigReader& config, ModelSpec& spec, const Defaults& defaults
     spec.ropes = read_ropes_by_layer(ropes, full, sliding);
     config.complain(ropes);
     const std::vector<bool> windows =
-        read_layer_types(config, spec.blocks.size(), [](size_t) { return false; });
+        read_layer_types(config, spec.blocks.size(), of_layers.has_window);
     set_windows(config, spec, windows, read_window(config, of_layers.window));
     set_ropes(spec, windows);
 }

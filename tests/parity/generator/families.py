@@ -20,7 +20,7 @@ from family_configs import CONFIGS, of_vocabulary
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
 LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "gpt2", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3",
-                                          "minimax_m2", "nemotron_h", "qwen3_vl_moe", "gemma4-per-layer-wrapped")}  # small files
+                                          "minimax_m2", "nemotron_h", "qwen3_vl_moe", "mimo_v2_flash", "gemma4-per-layer-wrapped")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300], "kimi_linear": [150, 22],
                "bailing_hybrid": [37, 70], "olmo_hybrid": [37, 80], "youtu": [37, 22]}  # around the chunks of 64 tokens
 VOCABULARY = 96
@@ -58,6 +58,8 @@ def distribution(name, shape, model):
         return -0.5, 1.5
     if name.endswith("dt_bias") and model.config.model_type in ("kimi_linear", "bailing_hybrid", "olmo_hybrid"):
         return -2.0, 0.5  # states that last
+    if name.endswith(("sinks", "attention_sink_bias")):
+        return 0.5, 1.0
     if name.endswith("bias"):
         return 0.0, 0.2
     if ("embed_" in name or "word_embeddings" in name) and "embed_out" not in name:
@@ -72,8 +74,6 @@ def distribution(name, shape, model):
         return 0.9, 0.3
     if name.endswith(("router.scale", "per_expert_scale")):
         return 1.0, 0.3
-    if name.endswith("sinks"):
-        return 0.5, 1.0
     if name.endswith(("gate.weight", "gate.wg.weight", "router.weight", "router.layer.weight", "router.proj.weight")) and "per_layer" not in name:
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
     gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")) else 1.2
@@ -98,7 +98,8 @@ STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "
 
 
 # So do those of other models.
-RENAMED = {"hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias", "shared_experts": "shared_mlp"},
+RENAMED = {"mimo_v2_flash": {"self_attn.sinks": "self_attn.attention_sink_bias"},
+           "hy_v3": {"mlp.gate.weight": "mlp.router.gate.weight", "mlp.e_score_correction_bias": "mlp.expert_bias", "shared_experts": "shared_mlp"},
            "kimi_linear": {"forget_gate.": ""},
            "bailing_hybrid": {"forget_gate.": "", "self_attn.o_proj.": "self_attn.dense.", ".self_attn.": ".attention.",
                               "embed_tokens": "word_embeddings", "e_score_correction_bias": "expert_bias"},

@@ -184,6 +184,10 @@ CONFIGS = {
     "axk1": sizes(model_type="axk1", num_key_value_heads=4, rope_parameters=YARN, mlp_layer_types=["dense", "sparse"], n_routed_experts=8,
                   num_experts_per_tok=2, n_group=4, topk_group=2, moe_intermediate_size=16, **LATENT),
     "minicpm3": {**sizes(model_type="minicpm3", num_key_value_heads=4, rope_parameters=rope(), dim_model_base=8), **LATENT},
+    "mimo_v2_flash": sizes(model_type="mimo_v2_flash", head_dim=16, v_head_dim=12, n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1,
+                           moe_intermediate_size=16, mlp_layer_types=["dense"] + ["sparse"] * 3, attention_bias=True, routed_scaling_factor=1.5, rope_parameters={
+                               kind: rope(theta, partial_rotary_factor=0.54)
+                               for kind, theta in (("full_attention", 5000000.0), ("sliding_attention", 10000.0))}, **WINDOWS),
     "minimax_m2": sizes(model_type="minimax_m2", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5), num_local_experts=8,
                         num_experts_per_tok=2, router_aux_loss_coef=0.0),
     "qwen3_vl_moe": {"model_type": "qwen3_vl_moe",
