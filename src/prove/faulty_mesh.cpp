@@ -69,10 +69,9 @@ public:
     }
 
 private:
-    // Whole numbers are counts, and other counts would end the run; errors that matter here are
-    // silent.
+    // Whole numbers are counts: a point of their own.
     Corruption next(const at::Tensor& sent) {
-        return sent.is_floating_point() ? faults_.corruption_at(point_) : Corruption::none;
+        return faults_.corruption_at(sent.is_floating_point() ? point_ : point_ + " counts");
     }
     at::Tensor sent(at::Tensor in) {
         const Corruption corruption = next(in);
