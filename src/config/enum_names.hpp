@@ -80,6 +80,14 @@ struct EnumNames<Method> {
                                                  {"embedding", Method::embedding}}};
 };
 template <>
+struct EnumNames<ProblemType> {
+    static constexpr NameTable<ProblemType, 3> table{
+        {{"regression", ProblemType::regression},
+         {"single_label_classification", ProblemType::single_label_classification},
+         {"multi_label_classification", ProblemType::multi_label_classification}}};
+};
+
+template <>
 struct EnumNames<Pooling> {
     static constexpr NameTable<Pooling, 3> table{
         {{"lasttoken", Pooling::lasttoken}, {"cls", Pooling::cls}, {"mean", Pooling::mean}}};

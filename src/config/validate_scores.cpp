@@ -7,14 +7,26 @@ namespace ringshard::config {
 
 namespace {
 
+constexpr int64_t most_labels_of_set = 31;  // bits of the number that stands for them
+
 void check_labels(RuleReport& report) {
     const TrainingSettings& training = report.settings().values.training;
     const std::vector<std::string>& names = training.class_names;
     const auto refuse = [&](bool is_asked_for, std::vector<std::string> settings, const char* why) {
         if (is_asked_for) report.complain(settings, why);
     };
-    refuse(names.size() == 1, {"class_names", "method"},
+    const bool are_sets = training.learns_label_sets();
+    refuse(names.size() == 1 && !are_sets, {"class_names", "method"},
            "a number (num_labels 1) has no name, and labels are two or more");
+    refuse(training.problem_type == ProblemType::regression && training.classes() > 1,
+           {"problem_type", "num_labels"}, "a document has one number; give num_labels 1");
+    refuse(training.problem_type == ProblemType::single_label_classification &&
+               training.classes() == 1,
+           {"problem_type", "num_labels"},
+           "labels are two or more; give multi_label_classification for one that a document has or "
+           "not");
+    refuse(are_sets && training.classes() > most_labels_of_set, {"problem_type", "num_labels"},
+           "a document has several labels of at most 31; train the others in a run of their own");
     refuse(!names.empty() && std::ssize(names) != training.classes(), {"num_labels", "class_names"},
            "must be one number: give a name for each label, or leave num_labels out");
     refuse(std::set(names.begin(), names.end()).size() != names.size(), {"class_names"},
@@ -104,7 +116,7 @@ void check_scores(RuleReport& report) {
               "concerns embeddings, of method embedding; leave it out");
     leave_out(Method::reward, "center_rewards_coefficient",
               "concerns rewards, of method reward; leave it out");
-    for (const char* name : {"num_labels", "class_names"})
+    for (const char* name : {"num_labels", "class_names", "problem_type"})
         leave_out(Method::classification, name,
                   "concerns labels, of method classification; leave it out");
 }

@@ -74,7 +74,8 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .text_only = data.text_only,
                           .content = content_of(config),
                           .num_labels = config.training.classes(),
-                          .class_names = config.training.class_names};
+                          .class_names = config.training.class_names,
+                          .has_label_sets = config.training.learns_label_sets()};
     if (auto failure = take_labels_of_model(format)) return *failure;
     if (format.content.is_embedded && !config.training.pooling)
         if (auto failure = take_pooling_of_model(format)) return *failure;

@@ -113,6 +113,7 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
         all.emplace_back("is_scored", Value(true));
         all.emplace_back("num_labels", Value(format.num_labels));
         all.emplace_back("class_names", text::to_list(format.class_names));
+        if (format.has_label_sets) all.emplace_back("has_label_sets", Value(true));
     }
     return Value(std::move(all));
 }

@@ -41,7 +41,7 @@ std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
         settings.class_names.push_back(name->string() == nullptr ? concat(label) : *name->string());
     }
     settings.num_labels = std::ssize(settings.class_names);
-    if (settings.num_labels > 1) return std::nullopt;
+    if (settings.num_labels > (settings.has_label_sets ? 0 : 1)) return std::nullopt;
     return Failure{ExitCode::settings,
                    format_text("num_labels: the config.json of {} names no labels (id2label); say "
                                "how many there are, or name them: class_names",
@@ -87,11 +87,11 @@ Expected<float> read_number(const Value& row, const char* column) {
     return number;
 }
 
-Expected<int32_t> read_label(const Value& row, const FormatSettings& settings) {
-    const Value* const label = row.find("label");
-    if (label == nullptr) return bad_row("has no column label");
+namespace {
+
+Expected<int32_t> number_of_label(const Value& label, const FormatSettings& settings) {
     const std::vector<std::string>& names = settings.class_names;
-    if (const std::string* const name = label->string()) {
+    if (const std::string* const name = label.string()) {
         const auto found = std::ranges::find(names, *name);
         if (found != names.end()) return static_cast<int32_t>(found - names.begin());
         return bad_row(
@@ -99,14 +99,71 @@ Expected<int32_t> read_label(const Value& row, const FormatSettings& settings) {
                 ? "label is text; class_names lists the names in the order of the labels"
                 : format_text("label is {}; class_names has {}", *name, join(names, ", ")));
     }
-    const int64_t* const number = label->integer();
+    const int64_t* const number = label.integer();
     if (number == nullptr)
         return bad_row(
-            format_text("label is {}, where a whole number or a name is needed", label->kind()));
+            format_text("label is {}, where a whole number or a name is needed", label.kind()));
     if (*number < 0 || *number >= settings.num_labels)
         return bad_row(format_text("label is {}; with num_labels = {} it is one of 0 to {}",
                                    *number, settings.num_labels, settings.num_labels - 1));
     return static_cast<int32_t>(*number);
+}
+
+// Whether a list says of each label if the document has it, as transformers takes labels.
+bool says_yes_or_no(const Value::List& labels) {
+    return !labels.empty() && std::ranges::all_of(labels, [](const Value& one) {
+        return one.truth() != nullptr || one.real() != nullptr;
+    });
+}
+
+Expected<int32_t> bits_of_answers(const Value::List& labels, const FormatSettings& settings) {
+    if (std::ssize(labels) != settings.num_labels)
+        return bad_row(format_text("label has {} numbers, and num_labels is {}", labels.size(),
+                                   settings.num_labels));
+    int32_t bits = 0;
+    for (size_t label = 0; label < labels.size(); ++label) {
+        const bool* const truth = labels[label].truth();
+        const double number = truth != nullptr ? (*truth ? 1 : 0) : *labels[label].real();
+        if (number != 0 && number != 1)
+            return bad_row(
+                format_text("label has {}, where 0.0 and 1.0 say of each label whether "
+                            "the document has it",
+                            number));
+        if (number == 1) bits |= 1 << label;
+    }
+    return bits;
+}
+
+Expected<int32_t> bits_of_labels(const Value& label, const FormatSettings& settings) {
+    const Value::List* const labels = label.list();
+    if (labels == nullptr)
+        return bad_row(
+            format_text("label is {}, where a list of labels is needed (problem_type "
+                        "multi_label_classification)",
+                        label.kind()));
+    if (says_yes_or_no(*labels)) return bits_of_answers(*labels, settings);
+    int32_t bits = 0;
+    for (const Value& one : *labels) {
+        const auto number = number_of_label(one, settings);
+        if (!number) return number;
+        const int32_t bit = 1 << number.value();
+        if ((bits & bit) != 0)
+            return bad_row(
+                format_text("label names {} twice; where the list says of each label "
+                            "whether the document has it, give 0.0 and 1.0",
+                            number.value()));
+        bits |= bit;
+    }
+    return bits;
+}
+
+}  // namespace
+
+Expected<int32_t> read_label(const Value& row, const FormatSettings& settings) {
+    const Value* const label = row.find("label");
+    if (label == nullptr) return bad_row("has no column label");
+    return settings.has_label_sets ? bits_of_labels(*label, settings)
+                                   : number_of_label(*label, settings);
 }
 
 void label_document(int32_t label, int32_t padding, size_t first, EncodedRow& into) {

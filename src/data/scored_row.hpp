@@ -14,8 +14,9 @@ std::optional<Failure> take_labels_of_model(FormatSettings& settings);
 // Takes the pooling that the model's folder has for sentence-transformers, if it has one.
 std::optional<Failure> take_pooling_of_model(FormatSettings& settings);
 
-// The finite number of a column, label or margin; the number of a row's label.
+// The finite number of a column, label or margin.
 Expected<float> read_number(const text::Value& row, const char* column);
+// The number of a row's label; of several a number whose bits they are.
 Expected<int32_t> read_label(const text::Value& row, const FormatSettings& settings);
 
 // Gives the tokens from `first` on their label: padding has none. A document of padding alone has

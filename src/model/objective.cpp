@@ -41,6 +41,7 @@ std::shared_ptr<const Objective> objective_of(const config::TrainingSettings& tr
     if (training.method == Method::reward) return reward_objective(training);
     if (training.learns_embeddings()) return embedding_objective();
     if (training.learns_numbers()) return regression_objective();
+    if (training.learns_label_sets()) return label_sets_objective();
     if (training.method == Method::classification) return classification_objective();
     auto of_data = objective_of_data(training);
     if (training.anchor.empty()) return of_data;

@@ -70,6 +70,15 @@ std::optional<Failure> give_score_head(ModelSpec& spec, const Labels& labels, in
                        format_text("num_labels = {}: the head of the model has {} scores; give as "
                                    "many labels, or begin with a model that has no such head",
                                    labels.count, spec.scores->count)};
+    const auto config = parse_json<ordered_json>(spec.config_json).value();
+    const ordered_json stored = config.value("problem_type", ordered_json());
+    const bool is_other = stored == "multi_label_classification" && labels.problem_type != stored;
+    if (spec.scores && is_other && labels.problem_type != nullptr && !labels.is_problem_chosen)
+        return Failure{ExitCode::settings,
+                       format_text("problem_type: the model's config.json says "
+                                   "multi_label_classification, and this run would learn by {}; "
+                                   "say which of the two",
+                                   labels.problem_type)};
     if (!spec.scores) {
         take_score_head(spec, labels.count);
         spec.scores->drawn_by = mix_bits(hash_text("score"), static_cast<uint64_t>(seed));

@@ -32,6 +32,17 @@ void leave_out_head(model::ModelSpec& spec) {
 
 }  // namespace
 
+namespace {
+
+const char* problem_type_of(const config::TrainingSettings& training) {
+    if (training.method == config::Method::reward) return nullptr;
+    if (training.learns_numbers()) return "regression";
+    return training.learns_label_sets() ? "multi_label_classification"
+                                        : "single_label_classification";
+}
+
+}  // namespace
+
 std::optional<Failure> settle_head(const config::Settings& settings, int64_t padding,
                                    model::ModelSpec& spec) {
     const config::TrainingSettings& training = settings.values.training;
@@ -57,16 +68,14 @@ std::optional<Failure> settle_head(const config::Settings& settings, int64_t pad
         return Failure{ExitCode::settings,
                        "num_labels: the model has no head of labels; say how many there are, or "
                        "name them: class_names"};
-    return model::give_score_head(
-        spec,
-        {.count = is_reward    ? 1
-                  : has_labels ? training.classes()
-                               : spec.scores->count,
-         .names = training.class_names,
-         .problem_type = is_reward                   ? nullptr
-                         : training.learns_numbers() ? "regression"
-                                                     : "single_label_classification"},
-        padding, settings.values.run.seed);
+    return model::give_score_head(spec,
+                                  {.count = is_reward    ? 1
+                                            : has_labels ? training.classes()
+                                                         : spec.scores->count,
+                                   .names = training.class_names,
+                                   .problem_type = problem_type_of(training),
+                                   .is_problem_chosen = training.problem_type.has_value()},
+                                  padding, settings.values.run.seed);
 }
 
 }  // namespace ringshard::run

@@ -567,6 +567,9 @@ BOOST_AUTO_TEST_CASE(rewards_and_labels) {
     BOOST_TEST(labels.data.row_template.find("add_generation_prompt") != std::string::npos);
     BOOST_TEST(of_recipe("cls.sh", command + "--num_labels 1\n").training.learns_numbers());
     BOOST_TEST(
+        of_recipe("cls.sh", command + "--num_labels 4 --problem_type multi_label_classification\n")
+            .training.learns_label_sets());
+    BOOST_TEST(
         refuses("cls.sh", command + "--num_labels 2 --problem_type regression\n", "one number"));
     BOOST_TEST(refuses("emb.sh", "swift sft --model m --dataset d --task_type embedding\n",
                        "causal_lm and seq_cls are served"));

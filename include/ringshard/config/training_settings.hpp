@@ -52,6 +52,8 @@ inline bool is_of_answers(LossType loss) { return loss >= LossType::sigmoid; }
 enum class FDivergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
 // What makes an embedding of the tokens of a document: the last one, the first, or their mean.
 enum class Pooling { lasttoken, cls, mean };
+// What the labels of a document are, in transformers' words.
+enum class ProblemType { regression, single_label_classification, multi_label_classification };
 enum class Schedule {
     linear,
     cosine,
@@ -152,6 +154,7 @@ struct TrainingSettings {
     std::optional<Pooling> pooling;  // of method embedding; unset: the model's own, or lasttoken
     int64_t num_labels = 0;          // 0: as many as class_names
     std::vector<std::string> class_names;
+    std::optional<ProblemType> problem_type;  // unset: by the number of labels
 
     bool learns_pairs() const {
         return method == Method::dpo || method == Method::cpo || method == Method::reward;
@@ -175,8 +178,15 @@ struct TrainingSettings {
     bool learns_scores() const {
         return method == Method::reward || method == Method::classification;
     }
+    // Returns true if a document may have several labels.
+    bool learns_label_sets() const {
+        return method == Method::classification &&
+               problem_type == ProblemType::multi_label_classification;
+    }
     // Returns true if the score is a number, in place of one for each label.
-    bool learns_numbers() const { return method == Method::classification && classes() == 1; }
+    bool learns_numbers() const {
+        return method == Method::classification && classes() == 1 && !learns_label_sets();
+    }
     int64_t classes() const {
         return num_labels > 0 ? num_labels : static_cast<int64_t>(class_names.size());
     }

@@ -35,6 +35,7 @@ struct FormatSettings {
     RowContent content{};
     int64_t num_labels = 0;                  // of scored documents that are no pairs
     std::vector<std::string> class_names{};  // of all labels, or none
+    bool has_label_sets = false;             // a document has several labels, or none
 
     bool chooses_messages() const { return !roles_to_train.empty() || train_on_last_turn_only; }
 };

@@ -14,12 +14,14 @@ struct Labels {
     int64_t count = 1;
     std::vector<std::string> names{};    // of all, or none
     const char* problem_type = nullptr;  // as config.json has it; null: a reward
+    bool is_problem_chosen = false;      // by a setting, whatever config.json says
 };
 
 // Gives the model a head of scores, as transformers' ...ForSequenceClassification has it, in place
 // of its head, in config_json too. A document's score is that of its last token other than
 // `padding`. Files without such a head get numbers drawn by the seed. Fails if transformers has no
-// such class of this model, or the model has a head of another number of scores.
+// such class of this model, or the model has a head of another number of scores, or for another
+// problem and none is chosen.
 std::optional<Failure> give_score_head(ModelSpec& spec, const Labels& labels, int64_t padding,
                                        int64_t seed);
 

@@ -139,13 +139,14 @@ void read_swift_task(ForeignImport& import) {
                                                                 ? "regression"
                                                                 : "single_label_classification");
     const bool is_number = problem == "regression" && import.text("num_labels") == "1";
-    if (problem != "single_label_classification" && !is_number)
-        return import.refuse("problem_type",
-                             "documents have one label of several, or one number (num_labels 1)");
+    if (problem == "regression" && !is_number)
+        return import.refuse("problem_type", "documents have labels, or one number (num_labels 1)");
     if (!swift_uses_template(import) || import.has("rlhf_type"))
         return import.refuse("task_type", "labelled rows are conversations with a template");
     import.set("task_type", "method", std::string("classification"));
     if (import.has("num_labels")) import.set("num_labels", "num_labels", import.at("num_labels"));
+    if (import.has("problem_type"))
+        import.set("problem_type", "problem_type", import.at("problem_type"));
 }
 
 namespace {

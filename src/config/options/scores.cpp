@@ -28,6 +28,12 @@ void add_score_options(OptionTable& table) {
                "With method classification: the names of the labels, in their order, as the "
                "column label and the model's config.json have them.")
         .shapes_loss_if_set();
+    group
+        .serve("problem_type", &TrainingSettings::problem_type,
+               "With method classification: whether a document has one label "
+               "(single_label_classification), several or none (multi_label_classification: label "
+               "is a list), or a number (regression, num_labels 1); null: by num_labels.")
+        .shapes_loss_if_set();
 }
 
 }  // namespace ringshard::config

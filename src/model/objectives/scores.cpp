@@ -1,5 +1,7 @@
 #include "scores.hpp"
 
+#include <ATen/ops/arange.h>
+
 #include "../pair_loss.hpp"
 #include "ringshard/config/metric_names.hpp"
 #include "ringshard/config/training_settings.hpp"
@@ -77,6 +79,41 @@ private:
     std::shared_ptr<const Objective> of_labels_ = cross_entropy_objective({});
 };
 
+class LabelSetsObjective : public Objective {
+public:
+    StatNames stat_names() const override { return {.entropy = "", .accuracy = "accuracy"}; }
+    void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
+               const at::Tensor& token_stats) const override {
+        const at::Tensor has_label = labels_of(logits, targets.data);
+        write(logits, has_label, token_stats);
+        const double of_each = gradient_scale / static_cast<double>(logits.size(1));
+        logits.copy_((logits.to(at::kFloat).sigmoid() - has_label) * of_each);
+    }
+    void evaluate(const at::Tensor& logits, const ops::Targets& targets,
+                  const at::Tensor& token_stats) const override {
+        write(logits, labels_of(logits, targets), token_stats);
+    }
+
+private:
+    // [t, labels] fp32: 1 where a document has the label.
+    static at::Tensor labels_of(const at::Tensor& logits, const ops::Targets& targets) {
+        const at::Tensor bits = at::arange(logits.size(1), targets.tokens.options());
+        return targets.tokens.unsqueeze(1).bitwise_right_shift(bits).bitwise_and(1).to(at::kFloat);
+    }
+    // A document is right where each of its labels has a score above 0, and no other.
+    static void write(const at::Tensor& logits, const at::Tensor& has_label,
+                      const at::Tensor& token_stats) {
+        const at::Tensor scores = logits.to(at::kFloat);
+        // max(s, 0) - s y + log(1 + exp(-|s|)): of having a label, or of not having it.
+        const at::Tensor positive = scores.clamp_min(0);
+        const at::Tensor losses =
+            positive - scores * has_label + (scores - positive * 2).exp_().log1p_();
+        token_stats.zero_();
+        token_stats.select(1, 0).copy_(losses.mean(1));
+        token_stats.select(1, 2).copy_((scores.gt(0) == has_label.gt(0)).all(1));
+    }
+};
+
 // The number of a document stands as the weight of its target.
 class RegressionObjective : public Objective {
 public:
@@ -104,6 +141,10 @@ private:
 };
 
 }  // namespace
+
+std::shared_ptr<const Objective> label_sets_objective() {
+    return std::make_shared<const LabelSetsObjective>();
+}
 
 std::shared_ptr<const Objective> regression_objective() {
     return std::make_shared<const RegressionObjective>();

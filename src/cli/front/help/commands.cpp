@@ -87,7 +87,7 @@ Command classify() {
             TakesSettings::yes,
             {},
             {"model_name_or_path", "dataset_name", "output_dir", "num_labels", "class_names",
-             "max_length"},
+             "problem_type", "max_length"},
             {},
             "classification"};
 }
