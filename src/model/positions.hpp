@@ -13,6 +13,11 @@ namespace ringshard::model {
 struct Positions {
     std::vector<ops::RopeTable> ropes;        // as ModelSpec::ropes
     std::optional<at::Tensor> query_scale{};  // [t, 1], fp32
+
+    // Scales queries [t, h d], in place; gradients too.
+    void scale_queries(const at::Tensor& queries) const {
+        if (query_scale) queries.mul_(query_scale->to(queries.scalar_type()));
+    }
 };
 
 // The frequencies of a model, on its device.

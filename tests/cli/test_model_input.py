@@ -197,6 +197,10 @@ class ModelInput(TrainerTest):
             (of("BambaForCausalLM", "bamba", mamba_n_heads=4, attn_layer_indices=[99]), "attn_layer_indices: 99: must be the number of a layer"),
             (of("DeepseekV3ForCausalLM", "deepseek_v3", sliding_window=8, num_key_value_heads=4, head_dim=64, moe_intermediate_size=8),
              "sliding_window = 8: windows over latents are not served"),
+            ({"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "vision_config": {}, "text_config": {
+                "model_type": "mistral4", "vocab_size": 64, "hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 1,
+                "num_attention_heads": 4, "num_key_value_heads": 4, "rope_parameters": {"partial_rotary_factor": 0.3}}},
+             "rope_parameters: partial_rotary_factor = 0.3: must be the part of a head that qk_rope_head_dim rotates"),
             (of("MiMoV2FlashForCausalLM", "mimo_v2_flash", v_head_dim=193, rope_parameters=None), "v_head_dim = 193: must be at most head_dim = "),
             (of("MiMoV2FlashForCausalLM", "mimo_v2_flash", rope_parameters={"full_attention": {"rope_theta": 1e6}}),
              "rope_parameters: full_attention: partial_rotary_factor: must be there"),

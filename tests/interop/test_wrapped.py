@@ -18,11 +18,12 @@ from transformers import AutoConfig, AutoModelForImageTextToText
 
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity", "generator"))
-from family_configs import CONFIGS  # noqa: E402
+from family_configs import CONFIGS, of_vocabulary  # noqa: E402
 from family_models import add_tokenizer  # noqa: E402
 
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
-KINDS = ["mistral3-mistral", "gemma3-wrapped", "gemma4-wrapped", "gemma4-per-layer-wrapped", "qwen3_vl", "qwen3_5-wrapped", "qwen2_5_vl", "llava", "qwen3_vl_moe"]
+KINDS = ["mistral3-mistral", "mistral3-mistral4", "gemma3-wrapped", "gemma4-wrapped", "gemma4-per-layer-wrapped",
+         "qwen3_vl", "qwen3_5-wrapped", "qwen2_5_vl", "llava", "qwen3_vl_moe"]
 SMALL_FILES = {"preprocessor_config.json": {"image_processor_type": "SomeImageProcessor"},
                "processor_config.json": {"processor_class": "Some"}}
 
@@ -47,7 +48,7 @@ def is_of_text(name):
 def make_model(kind, folder):
     torch.manual_seed(1)
     given = CONFIGS[kind]
-    config = AutoConfig.for_model(**{**given, "text_config": {**given["text_config"], "vocab_size": 512}})
+    config = AutoConfig.for_model(**{**given, "text_config": of_vocabulary(given["text_config"], 512)})
     model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)

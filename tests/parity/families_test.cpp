@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(states_stay_in_their_documents) {
     for (const char* const name :
          {"qwen3_5", "qwen3_next", "bamba", "lfm2", "falcon_h1", "deepseek_v3", "nemotron_h",
           "kimi_linear", "bailing_hybrid", "olmo_hybrid", "gpt2", "gemma4", "gemma4-per-layer",
-          "mimo_v2_flash"}) {
+          "mimo_v2_flash", "mistral3-mistral4"}) {
         const Family family = open_family(name);
         for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 1, 1, 1},
                                              {1, 1, 2, 1},

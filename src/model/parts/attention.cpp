@@ -196,12 +196,6 @@ void Attention::rotate(const BlockContext& context, const at::Tensor& heads, ops
     ops::rope(heads, turned, context.positions.ropes[*rope_], turn);
 }
 
-void Attention::scale_queries(const BlockContext& context, const at::Tensor& heads) const {
-    const std::optional<at::Tensor>& scale = context.positions.query_scale;
-    if (!scale) return;
-    heads.narrow(1, 0, heads_.query_heads * heads_.head_dim).mul_(scale->to(heads.scalar_type()));
-}
-
 void Attention::project(const Pass& pass, const at::Tensor& x) const {
     const auto& [context, weights, saved] = pass;
     at::Tensor qkv = deal(qkv_projection_.forward(context.projections, weights, x));
@@ -209,7 +203,7 @@ void Attention::project(const Pass& pass, const at::Tensor& x) const {
     if (norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
     if (!norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
-    scale_queries(context, qkv);
+    context.positions.scale_queries(qkv.narrow(1, 0, query_width()));
     saved[projected_] = shared_keys_ ? with_shared_keys(context, qkv) : qkv;
 }
 
@@ -283,7 +277,7 @@ at::Tensor Attention::rows_gradient(const BackwardPass& pass, at::Tensor dy) con
     at::Tensor d_qkv = engine(context).backward(d_seen, saved[projected_],
                                                 {saved[seen_], saved[lse_]}, context.plan_of(mask_),
                                                 {sinks_of(weights), sinks_of(gradients)}, finish);
-    scale_queries(context, d_qkv);
+    context.positions.scale_queries(d_qkv.narrow(1, 0, query_width()));
     if (!norms_rotated_heads_ && finish.rope == nullptr)
         rotate(context, d_qkv, ops::Turn::backward);
     if (shared_keys_) d_qkv = share_gradient(context, d_qkv);

@@ -69,8 +69,6 @@ private:
     }
     // Turns queries and keys to their positions, or their gradients back. In place.
     void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
-    // By their positions, in place; gradients too.
-    void scale_queries(const BlockContext& context, const at::Tensor& heads) const;
 
     // Returns queries [t, h d] with the keys and values of the group; or keeps these for it.
     at::Tensor with_shared_keys(const BlockContext& context, const at::Tensor& heads) const;

@@ -103,6 +103,7 @@ void LatentAttention::project(const Pass& pass, const at::Tensor& x) const {
         queries = query_latent_->out.forward(context.projections, weights, normed.y);
     }
     rotate(context, queries, sizes_.heads, ops::Turn::forward);
+    context.positions.scale_queries(queries);
     saved[projected_] = queries;
     const at::Tensor rows = latent_in_.forward(context.projections, weights, x);
     const ops::RmsNormed latent =
@@ -180,6 +181,7 @@ void LatentAttention::mix(const Pass& pass) const {
 
 at::Tensor LatentAttention::queries_backward(const BackwardPass& pass,
                                              const at::Tensor& d_queries) const {
+    pass.context.positions.scale_queries(d_queries);
     rotate(pass.context, d_queries, sizes_.heads, ops::Turn::backward);
     if (!query_latent_) return d_queries;
     const at::Tensor& rows = pass.saved[query_latent_->rows];

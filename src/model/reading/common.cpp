@@ -159,6 +159,23 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     return spec;
 }
 
+void read_query_scale(ConfigReader& config, ModelSpec& spec) {
+    ConfigReader rope(config.file(), config.part("rope_parameters"), "rope_parameters: ");
+    if (!rope.content().is_object()) {
+        config.complain(
+            "rope_parameters: must be an object with llama_4_scaling_beta and "
+            "original_max_position_embeddings");
+        return;
+    }
+    spec.query_scale = {rope.number_above_0("llama_4_scaling_beta"),
+                        rope.number_above_0("original_max_position_embeddings")};
+    config.complain(rope);
+    if (config.has("original_max_position_embeddings"))
+        config.complain(
+            "original_max_position_embeddings: is read of rope_parameters alone; transformers "
+            "puts this one in its place: leave it out here");
+}
+
 RopeForm rope_form(const ModelSpec& spec, const Defaults& defaults) {
     RopeForm form = defaults.rope;
     form.head_dim = spec.heads().head_dim;

@@ -51,6 +51,9 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults);
 // Returns the form of a model's positions, with its sizes.
 RopeForm rope_form(const ModelSpec& spec, const Defaults& defaults);
 
+// Reads the scale of queries at far positions, of two fields of rope_parameters.
+void read_query_scale(ConfigReader& config, ModelSpec& spec);
+
 // Gives the projections of the attention, and of the MLP, biases where attention_bias and mlp_bias
 // say so.
 struct BiasDefaults {

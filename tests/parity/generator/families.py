@@ -20,7 +20,7 @@ from family_configs import CONFIGS, of_vocabulary
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
 LENGTHS_OF = {name: [37, 22] for name in ("afmoe", "axk1", "cohere2_moe", "gpt2", "granitemoeshared", "hy_v3", "laguna", "mellum", "minicpm3",
-                                          "minimax_m2", "nemotron_h", "qwen3_vl_moe", "mimo_v2_flash", "gemma4-per-layer-wrapped")}  # small files
+                                          "minimax_m2", "nemotron_h", "qwen3_vl_moe", "mimo_v2_flash", "mistral3-mistral4", "gemma4-per-layer-wrapped")}  # small files
 LENGTHS_OF |= {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300], "kimi_linear": [150, 22],
                "bailing_hybrid": [37, 70], "olmo_hybrid": [37, 80], "youtu": [37, 22]}  # around the chunks of 64 tokens
 VOCABULARY = 96
@@ -139,7 +139,8 @@ def stored(model, of):
                 yield name.replace("conv1d", f"{part}_conv1d"), rows
         elif model.config.model_type == "qwen3_vl_moe" and ".experts." in name:
             yield name, tensor.transpose(1, 2)
-        elif model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared", "gemma4_text"):
+        elif model.config.get_text_config().model_type in ("gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared", "gemma4_text",
+                                                           "mistral4"):
             for ours, file in STACKED.items() if model.config.model_type.startswith("granite") else ():
                 name = name.replace(ours, file)
             yield name, tensor

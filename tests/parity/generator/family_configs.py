@@ -184,6 +184,10 @@ CONFIGS = {
     "axk1": sizes(model_type="axk1", num_key_value_heads=4, rope_parameters=YARN, mlp_layer_types=["dense", "sparse"], n_routed_experts=8,
                   num_experts_per_tok=2, n_group=4, topk_group=2, moe_intermediate_size=16, **LATENT),
     "minicpm3": {**sizes(model_type="minicpm3", num_key_value_heads=4, rope_parameters=rope(), dim_model_base=8), **LATENT},
+    "mistral3-mistral4": {"model_type": "mistral3", "vision_config": PIXTRAL, "tie_word_embeddings": False, "text_config": sizes(
+        model_type="mistral4", num_key_value_heads=4, n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1, moe_intermediate_size=16,
+        first_k_dense_replace=1, num_hidden_layers=3, attention_bias=True, routed_scaling_factor=1.5, **LATENT,
+        rope_parameters={**YARN, "llama_4_scaling_beta": 0.3, "mscale": 1.0, "mscale_all_dim": 1.0, "partial_rotary_factor": 8 / 24})},
     "mimo_v2_flash": sizes(model_type="mimo_v2_flash", head_dim=16, v_head_dim=12, n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1,
                            moe_intermediate_size=16, mlp_layer_types=["dense"] + ["sparse"] * 3, attention_bias=True, routed_scaling_factor=1.5, rope_parameters={
                                kind: rope(theta, partial_rotary_factor=0.54)
