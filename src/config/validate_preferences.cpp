@@ -173,6 +173,10 @@ void check_preferences(RuleReport& report) {
     if (!training.learns_pairs() && settings.is_fixed("share_prompts"))
         report.complain({"share_prompts", "method"},
                         "concerns pairs of answers, of methods dpo, cpo and reward; leave it out");
+    if (training.likelihood_per_answer && training.likelihood_weight() == 0)
+        report.complain({"likelihood_per_answer", "method"},
+                        "concerns the cross-entropy of chosen answers, which cpo_alpha weighs with "
+                        "method cpo, and rpo_alpha with dpo; give one, or leave it out");
     if (training.method != Method::dpo && settings.is_fixed("rpo_alpha"))
         report.complain({"rpo_alpha", "method"},
                         "concerns pairs beside a reference, of method dpo; leave it out");

@@ -395,8 +395,18 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST((simpo.loss_type == config::LossType::simpo));
     BOOST_TEST(simpo.simpo_gamma == 0.7);
     BOOST_TEST(simpo.cpo_alpha == 0);
-    BOOST_TEST(refuses("lf.yaml", recipe("turns", "pref_loss: orpo\n"), "pref_loss = orpo"));
-    BOOST_TEST(refuses("lf.yaml", recipe("turns", "pref_ftx: 0.1\n"), "pref_ftx = 0.1"));
+    const config::Config odds = of_recipe("lf.yaml", recipe("turns", "pref_loss: orpo\n"));
+    BOOST_TEST(odds.training.compares_odds());
+    BOOST_TEST(odds.training.likelihood_per_answer);
+    BOOST_TEST(odds.data.completion_only_loss.value());
+    const config::TrainingSettings likely =
+        of_recipe("lf.yaml", recipe("turns", "pref_ftx: 0.1\n")).training;
+    BOOST_TEST(likely.rpo_alpha.value() == 0.1);
+    BOOST_TEST(likely.likelihood_per_answer);
+    BOOST_TEST(
+        refuses("lf.yaml", recipe("turns", "pref_loss: orpo\npref_ftx: 0.1\n"), "pref_ftx = 0.1"));
+    BOOST_TEST(
+        refuses("lf.yaml", recipe("turns", "pref_loss: kto_pair\n"), "pref_loss = kto_pair"));
     BOOST_TEST(refuses(
         "lf.yaml",
         "model_name_or_path: m\nstage: sft\ndataset: turns\ndataset_dir: " + folder.string() + "\n",

@@ -142,6 +142,29 @@ class Traces(WithoutReference):
         for key in (*REWARDS, *LOG_PROBABILITIES, *ODDS):
             self.assertAlmostEqual(odds[key], with_prompts[key], delta=1e-6, msg=key)
 
+    def pair_steps(self, name, command, *flags, **options):
+        self.expect(Pairs.train(self, name, *flags, command=command, **options), 0)
+        return read_steps(self.path(name))
+
+    def test_likelihood_per_answer(self):
+        """Of one pair it is the mean over tokens, of several not: means of answers, whatever the layout."""
+        for name, command, flags in (("odds", "cpo", ["--loss_type", "orpo", "--completion_only_loss", "true", "--cpo_alpha", "0.7"]),
+                                     ("prompts", "cpo", ["--loss_type", "orpo"]), ("reference", "dpo", ["--rpo_alpha", "0.7"])):
+            with self.subTest(name):
+                flags = ["--max_steps", "1", *flags]
+                for rows in (1, BATCH):
+                    size = ["--per_device_train_batch_size", str(rows)]
+                    whole, = self.pair_steps(f"{name}-of-tokens-{rows}", command, *flags, *size)
+                    mean, = self.pair_steps(f"{name}-of-answers-{rows}", command, *flags, *size, "--likelihood_per_answer", "true")
+                    close = all(abs(mean[key] - whole[key]) < 1e-5 * abs(whole[key]) for key in ("loss", "grad_norm", "nll_loss"))
+                    self.assertEqual(close, rows == 1)
+                if name == "odds":
+                    self.assertAlmostEqual(mean["nll_loss"], -mean["logps/chosen"], delta=1e-6)
+                    self.assertAlmostEqual(mean["loss"], 0.7 * mean["nll_loss"] - 0.1 * mean["log_odds_ratio"], delta=1e-6)
+                split, = self.pair_steps(name + "-split", command, *flags, *size, "--likelihood_per_answer", "true", "--cp_size", "2", ranks=2)
+                for key in ("loss", "grad_norm", "nll_loss"):
+                    self.assertAlmostEqual(split[key], mean[key], delta=1e-5 * abs(mean[key]))
+
     def test_conversations_and_implicit_prompts(self):
         """The chat template ends with EOS; behind one that ends otherwise TRL adds an EOS."""
         folder = shutil.copytree(MODEL, self.path("model"))
@@ -278,6 +301,8 @@ class Settings(WithoutReference):
         for name in ("cpo_alpha", "simpo_gamma", "alpha"):
             self.refuse(name, "--" + name, "0.5", command="dpo")
         self.refuse("alpha", "--loss_type", "orpo", "--alpha", "0.1")
+        self.refuse("likelihood_per_answer", "--cpo_alpha", "0", "--likelihood_per_answer", "true")
+        self.refuse("likelihood_per_answer", "--likelihood_per_answer", "true", command="dpo")
         self.refuse("loss_type", "--loss_type", "orpo", command="dpo")
         self.refuse("f_divergence_type", "--f_divergence_type", "forward_kl")
         self.refuse("cpo_alpha", "--cpo_alpha", "-0.1")

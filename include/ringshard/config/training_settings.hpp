@@ -145,6 +145,8 @@ struct TrainingSettings {
     double cpo_alpha = 1.0;    // weight of the cross-entropy of chosen answers
     double simpo_gamma = 0.5;  // by which simpo and alphapo want rewards to differ
     double alpha = 0.0;        // shape of a reward; 0: the log-probability itself
+    // The mean of the cross-entropy of chosen answers is first over the tokens of each.
+    bool likelihood_per_answer = false;
     // Of method kto: the weights of the losses of answers.
     double desirable_weight = 1.0;
     double undesirable_weight = 1.0;

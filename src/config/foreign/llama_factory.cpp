@@ -153,20 +153,28 @@ void read_preferences(ForeignImport& import) {
         return;
     }
     const bool is_simpo = import.text("pref_loss") == "simpo";
-    import.set("stage", "method", std::string(is_simpo ? "cpo" : "dpo"));
+    const bool is_odds = import.text("pref_loss") == "orpo";
+    const bool has_reference = !is_simpo && !is_odds;
+    import.set("stage", "method", std::string(has_reference ? "dpo" : "cpo"));
     if (is_simpo) import.set_default("cpo_alpha", "0");
+    if (is_odds) import.set_default("completion_only_loss", "true");
+    const bool adds_likelihood = import.number("pref_ftx", 0) > 0;
+    if (is_odds && adds_likelihood)
+        import.refuse("pref_ftx", "orpo has that cross-entropy with the weight 1; leave it out");
+    else if (adds_likelihood)
+        import.set("pref_ftx", has_reference ? "rpo_alpha" : "cpo_alpha", import.at("pref_ftx"));
+    if (is_odds || adds_likelihood) import.set_default("likelihood_per_answer", "true");
     if (import.has("simpo_gamma") && is_simpo)
         import.set("simpo_gamma", "simpo_gamma", import.at("simpo_gamma"));
     else if (import.has("simpo_gamma"))
         import.idle("simpo_gamma", "it concerns pref_loss simpo");
     if (import.has("pref_beta")) import.set("pref_beta", "beta", import.at("pref_beta"));
     const std::string loss = import.text("pref_loss", "sigmoid");
-    if (loss != "sigmoid" && loss != "hinge" && loss != "ipo" && !is_simpo)
-        import.refuse("pref_loss", "use sigmoid, hinge, ipo or simpo");
+    constexpr std::array losses{"sigmoid", "hinge", "ipo", "simpo", "orpo"};
+    if (std::ranges::find(losses, loss) == losses.end())
+        import.refuse("pref_loss", "use sigmoid, hinge, ipo, simpo or orpo");
     else
         import.set("pref_loss", "loss_type", loss);
-    if (import.number("pref_ftx", 0) > 0)
-        import.refuse("pref_ftx", "the loss is that of pairs alone; leave it out");
     if (import.number("dpo_label_smoothing", 0) > 0)
         import.refuse("dpo_label_smoothing",
                       "loss_type robust has label_smoothing, which is another loss");

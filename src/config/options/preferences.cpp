@@ -58,6 +58,11 @@ void add_preference_options(OptionTable& table) {
                "alpha; 0: log p.")
         .shapes_loss_if_set();
     group
+        .serve("likelihood_per_answer", &TrainingSettings::likelihood_per_answer,
+               "With cpo_alpha and rpo_alpha: the cross-entropy of chosen answers is the mean over "
+               "answers of that of their tokens, as in LLaMA-Factory, and not over all tokens.")
+        .shapes_loss_if_set();
+    group
         .serve("desirable_weight", &TrainingSettings::desirable_weight,
                "With method kto: the weight of the losses of desirable answers.")
         .shapes_loss_if_set()

@@ -57,8 +57,7 @@ static void read_shared_keys(ConfigReader& config, ModelSpec& spec,
         if (maker < 0) {
             config.complain(
                 format_text("num_kv_shared_layers = {}: block {} takes the keys of an earlier one "
-                            "that sees as far, "
-                            "and none of the {} blocks before does",
+                            "that sees as far, and none of the {} blocks before does",
                             taking, block, std::max<int64_t>(0, making)));
             return;
         }
@@ -225,9 +224,9 @@ static ModelSpec read_text(ConfigReader& config, const Usual& usual) {
         const LayerSpec<FeedForwardSpec> experts = read_experts_beside_mlp(config, spec);
         if (spec.blocks.back().attention().shared_keys)
             config.complain(
-                "enable_moe_block = true: experts are not served in blocks that share keys; must "
-                "be false, "
-                "or num_kv_shared_layers 0");
+                "enable_moe_block = true: experts are not served in blocks that share keys; set "
+                "one "
+                "of it and num_kv_shared_layers to none");
         for (BlockSpec& block : spec.blocks) block.last = experts;
     }
     return spec;

@@ -172,7 +172,7 @@ private:
 }  // namespace
 
 std::shared_ptr<const Objective> preference_objective(const config::TrainingSettings& training) {
-    return pairs_objective(Preference(training), training.likelihood_weight());
+    return pairs_objective(Preference(training), training);
 }
 
 }  // namespace ringshard::model

@@ -111,7 +111,7 @@ private:
 
 std::shared_ptr<const Objective> reference_free_objective(
     const config::TrainingSettings& training) {
-    return pairs_objective(ReferenceFree(training), training.likelihood_weight());
+    return pairs_objective(ReferenceFree(training), training);
 }
 
 }  // namespace ringshard::model
