@@ -3,7 +3,6 @@
 import unittest
 
 import test_score_heads as heads  # also sets variables; by its own name, so that its tests are not run here
-from scored_rows import STEPS
 from test_preferences import BATCH, PAIRS, as_flags
 
 import torch
@@ -63,15 +62,7 @@ class Traces(Numbers):
         self.assertEqual((config.num_labels, config.problem_type), (1, "regression"))
 
     def test_evaluation(self):
-        other = with_numbers(heads.random_texts(11, 8))
-        flags = ["--eval_on_start", "--eval_dataset_name", self.write("other.jsonl", other), "--eval_strategy", "steps", "--eval_steps",
-                 str(STEPS), "--per_device_eval_batch_size", "4", "--metric_for_best_model", "loss"]
-        ranks, layout = heads.LAYOUTS[0]
-        self.steps("evaluated", *flags, *layout, ranks=ranks)
-        for line, folder in zip(self.evaluations("evaluated"), (self.model, self.path("evaluated")), strict=True):
-            model, tokenizer = self.load(folder), self.tokenizer(self.model)
-            model.config.pad_token_id = tokenizer.pad_token_id
-            self.expect_evaluation(line, self.expected(model, other, tokenizer))
+        self.expect_evaluations(with_numbers(heads.random_texts(11, 8)), "loss")
 
 
 class Layouts(Numbers, heads.ClassLayouts):

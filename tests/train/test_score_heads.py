@@ -277,6 +277,17 @@ class Classes(Heads):
         self.assertAlmostEqual(line["eval_loss"], expected["loss"], delta=2e-5)
         self.assertAlmostEqual(line["eval_accuracy"], expected["accuracy"], delta=1e-6)
 
+    def expect_evaluations(self, rows, metric):
+        """Of these rows, before and after a run."""
+        flags = ["--eval_on_start", "--eval_dataset_name", self.write("other.jsonl", rows), "--eval_strategy", "steps", "--eval_steps",
+                 str(STEPS), "--per_device_eval_batch_size", "4", "--metric_for_best_model", metric]
+        ranks, layout = LAYOUTS[0]
+        self.steps("evaluated", *flags, *layout, ranks=ranks)
+        for line, folder in zip(self.evaluations("evaluated"), (self.model, self.path("evaluated")), strict=True):
+            model, tokenizer = self.load(folder), self.tokenizer(self.model)
+            model.config.pad_token_id = tokenizer.pad_token_id
+            self.expect_evaluation(line, self.expected(model, rows, tokenizer))
+
     def transformers(self, folder, rows, evaluated=None, adapter=None, max_length=LENGTH, **settings):
         """What transformers' Trainer logs."""
         model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
