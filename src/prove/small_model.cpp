@@ -247,12 +247,30 @@ Spread spread_of(const shard::PlacedTensor& tensor, double scaling) {
     return {middle_of(tensor.initial), is_second ? of_products / (2 * scaling) : of_products};
 }
 
+// Norms of heads whose scores have no factor learn to keep these small, and so they begin here: as
+// the factor 1 / sqrt(head_dim) has them.
+void keep_scores_small(const model::ModelSpec& spec, std::map<std::string, Spread>& spreads) {
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        for (const auto& mixer : spec.blocks[block].mixers) {
+            const auto* const attention = std::get_if<model::AttentionSpec>(&mixer.part);
+            if (attention == nullptr || attention->head_norm != model::HeadNormKind::each_head)
+                continue;
+            const double usual = 1 / std::sqrt(static_cast<double>(attention->heads.head_dim));
+            const double factor = std::sqrt(std::min(1.0, usual / attention->scores.scale));
+            for (const std::string& norm : {attention->query_norm, attention->key_norm})
+                if (const auto found = spreads.find(prefix_of(spec, block) + norm + ".weight");
+                    found != spreads.end())
+                    found->second.middle += factor - 1;
+        }
+}
+
 shard::ReadWeight random_reader(const model::ModelSpec& spec, uint64_t seed) {
     const auto spreads = std::make_shared<std::map<std::string, Spread>>();
     const double scaling = largest_scaling(spec);
     for (const shard::FlatUnit& unit : model::make_units(spec, 1))
         for (const shard::PlacedTensor& tensor : unit.tensors())
             spreads->emplace(tensor.spec.name, spread_of(tensor, scaling));
+    keep_scores_small(spec, *spreads);
     return [spreads, seed](const std::string& tensor, int64_t first,
                            std::span<float> into) -> std::optional<Failure> {
         const Spread& spread = spreads->at(tensor);
