@@ -76,7 +76,6 @@ private:
     // alone; or takes that of the group.
     at::Tensor share_gradient(const BlockContext& context, const at::Tensor& d_qkv) const;
     int64_t query_width() const { return heads_.query_heads * heads_.head_dim; }
-    int64_t key_width() const { return heads_.key_heads * heads_.head_dim; }
 
     attention::HeadCounts heads_;
     attention::Mask mask_;
