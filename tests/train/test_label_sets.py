@@ -77,6 +77,17 @@ class Traces(Sets):
         config = self.load(self.path("names")).config
         self.assertEqual((config.problem_type, list(config.id2label.values())), ("multi_label_classification", NAMES))
 
+    def test_weights_of_rows(self):
+        """A row without weight changes nothing, and one of twice the weight counts as two."""
+        flags = ["--per_device_train_batch_size", str(PAIRS), "--max_steps", "1", "--shuffle_dataset", "false"]
+        weighted = [{**row, "weight": (0, 1, 2)[number % 3]} for number, row in enumerate(self.rows)]
+        repeated = [row for number, row in enumerate(self.rows) for _ in range(number % 3)]
+        a, = self.steps("weighted", *flags, data=self.write("weighted.jsonl", weighted))
+        flags[1] = str(len(repeated))
+        b, = self.steps("repeated", *flags, data=self.write("repeated.jsonl", repeated))
+        for key in ("loss", "grad_norm"):
+            self.assertAlmostEqual(a[key], b[key], delta=2e-6 * abs(b[key]), msg=key)
+
     def test_evaluation(self):
         self.expect_evaluations(with_sets(heads.random_texts(11, 8)), "accuracy")
 

@@ -85,13 +85,14 @@ public:
     void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
                const at::Tensor& token_stats) const override {
         const at::Tensor has_label = labels_of(logits, targets.data);
-        write(logits, has_label, token_stats);
+        write(logits, has_label, targets.data, token_stats);
         const double of_each = gradient_scale / static_cast<double>(logits.size(1));
-        logits.copy_((logits.to(at::kFloat).sigmoid() - has_label) * of_each);
+        const at::Tensor slopes = (logits.to(at::kFloat).sigmoid() - has_label) * of_each;
+        logits.copy_(targets.data.weighted(slopes.t()).t());
     }
     void evaluate(const at::Tensor& logits, const ops::Targets& targets,
                   const at::Tensor& token_stats) const override {
-        write(logits, labels_of(logits, targets), token_stats);
+        write(logits, labels_of(logits, targets), targets, token_stats);
     }
 
 private:
@@ -102,14 +103,14 @@ private:
     }
     // A document is right where each of its labels has a score above 0, and no other.
     static void write(const at::Tensor& logits, const at::Tensor& has_label,
-                      const at::Tensor& token_stats) {
+                      const ops::Targets& targets, const at::Tensor& token_stats) {
         const at::Tensor scores = logits.to(at::kFloat);
         // max(s, 0) - s y + log(1 + exp(-|s|)): of having a label, or of not having it.
         const at::Tensor positive = scores.clamp_min(0);
         const at::Tensor losses =
             positive - scores * has_label + (scores - positive * 2).exp_().log1p_();
         token_stats.zero_();
-        token_stats.select(1, 0).copy_(losses.mean(1));
+        token_stats.select(1, 0).copy_(targets.weighted(losses.mean(1)));
         token_stats.select(1, 2).copy_((scores.gt(0) == has_label.gt(0)).all(1));
     }
 };
