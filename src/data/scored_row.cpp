@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "ringshard/base/files.hpp"
@@ -41,6 +42,13 @@ std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
         settings.class_names.push_back(name->string() == nullptr ? concat(label) : *name->string());
     }
     settings.num_labels = std::ssize(settings.class_names);
+    constexpr int64_t most_of_set = std::numeric_limits<int32_t>::digits;
+    if (settings.has_label_sets && settings.num_labels > most_of_set)
+        return Failure{ExitCode::settings,
+                       format_text("problem_type: the config.json of {} names {} labels, and a "
+                                   "document has several labels of at most {}; take a model with "
+                                   "fewer",
+                                   settings.tokenizer.string(), settings.num_labels, most_of_set)};
     if (settings.num_labels > (settings.has_label_sets ? 0 : 1)) return std::nullopt;
     return Failure{ExitCode::settings,
                    format_text("num_labels: the config.json of {} names no labels (id2label); say "

@@ -112,6 +112,10 @@ class BadInput(Sets):
                 self.expect(self.train("refused", *flags), 78, word)
         self.expect(self.train("refused", command="train"), 78, "problem_type")
 
+    def test_a_model_of_too_many_labels(self):
+        many = self.save_model("many", 32)
+        self.expect(super(Sets, self).train("refused", *SEVERAL, model=many), 78, "problem_type", "names 32 labels", "at most 31")
+
     def test_a_model_of_several_labels(self):
         """It is not taken for one of a single label."""
         with open(os.path.join(self.model, "config.json")) as file:
