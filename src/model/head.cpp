@@ -143,9 +143,14 @@ at::Tensor projection_backward(const ProjectionContext& context, const HeadViews
     if (weights.adapter == nullptr)
         return ops::linear_backward_input(context.gemms, d_logits, weights.projection);
     const LowRank::Operands operands{context, weights.unit, weights.projection};
-    const LowRank::Gradient gradient = weights.adapter->begin_backward(operands, d_logits);
+    const at::Tensor scaled = weights.adapter->has_magnitudes() ? d_logits.clone() : d_logits;
+    const LowRank::Gradient gradient = weights.adapter->begin_backward(operands, d_logits, scaled);
     weights.adapter->add_gradients(operands, gradients.unit, gradient, normed);
-    return weights.adapter->input_gradient(operands, gradient);
+    at::Tensor d_x = ops::linear_backward_input(
+        context.gemms, weights.adapter->scales_base(context) ? scaled : d_logits,
+        weights.projection);
+    weights.adapter->add_input_gradient(operands, gradient, d_x);
+    return d_x;
 }
 
 // Turns the gradient of capped logits into that of the logits before.

@@ -25,10 +25,9 @@ shard::ParameterId add_table(const ModelSpec& spec, shard::UnitLayout& unit) {
 
 ProjectionSpec projection_of(const ModelSpec& spec) {
     const LayerEmbeddingsSpec& layers = spec.layer_embeddings.value();
-    ProjectionSpec projection{.layers = {{layers.projection, num_blocks(spec) * layers.width}},
-                              .in = spec.width};
-    if (layers.adapter) projection.adapters[layers.projection] = *layers.adapter;
-    return projection;
+    return {.layers = {{layers.projection, num_blocks(spec) * layers.width}},
+            .in = spec.width,
+            .adapters = spec.adapters};
 }
 
 // transformers rounds the factor of a table to the type of its rows.

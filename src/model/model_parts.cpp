@@ -16,7 +16,7 @@ namespace {
 // A parameter of one of several adapters in place of the model's, by variant_name()'s rule.
 shard::ParameterGroup own_group(const ModelSpec& spec, size_t number, const std::string& module,
                                 const char* kind, std::vector<int64_t> shape, shard::Stand stand) {
-    const std::string& adapter = spec.blocks.front().variants.at(number).name;
+    const std::string& adapter = spec.adapters.at(number).name;
     const bool is_bias = shape.size() == 1;
     return {.tensors = {{is_bias ? format_text("{}.{}.{}", module, kind, adapter)
                                  : format_text("{}.{}.{}", module, adapter, kind),
@@ -25,15 +25,6 @@ shard::ParameterGroup own_group(const ModelSpec& spec, size_t number, const std:
             .update = is_bias ? std::optional(shard::UpdateKind::at_own_rate) : std::nullopt,
             .variant = number,
             .stand = stand};
-}
-
-// `name`, `number`: of one of several adapters.
-std::optional<LowRank> head_adapter(shard::UnitLayout& unit, const ModelSpec& spec,
-                                    const AdapterSpec& adapter, const std::string& name = {},
-                                    size_t number = 0) {
-    const std::map<std::string, AdapterSpec> adapters{{spec.names.head, adapter}};
-    const ProjectionSpec projected{{{spec.names.head, spec.head_rows()}}, spec.width};
-    return LowRank::of(unit, projected, {adapters, name, number});
 }
 
 std::optional<shard::ParameterId> add_positions(shard::UnitLayout& unit, const ModelSpec& spec) {
@@ -45,24 +36,46 @@ std::optional<shard::ParameterId> add_positions(shard::UnitLayout& unit, const M
 
 }  // namespace
 
-void ModelParts::add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
-    for (size_t number = 0; number < spec.own_modules.size(); ++number) {
-        const OwnModules& own = spec.own_modules[number];
-        HeadParameters& mine = own_heads.emplace_back(head);
-        if (own.head)
+void ModelParts::add_heads(const ModelSpec& spec, shard::UnitLayout& unit) {
+    const ParameterNames& names = spec.names;
+    if (std::ranges::none_of(spec.adapters, [&](const NamedAdapter& adapter) {
+            return adapter.layers.contains(names.head) || adapter.own.contains(names.head) ||
+                   adapter.own.contains(names.final_norm);
+        }))
+        return;
+    const ProjectionSpec projected{
+        .layers = {{names.head, spec.head_rows()}}, .in = spec.width, .adapters = spec.adapters};
+    for (size_t number = 0; number < spec.adapters.size(); ++number) {
+        const auto& [name, layers, own] = spec.adapters[number];
+        HeadParameters& mine = heads.emplace_back(head);
+        if (own.contains(names.head))
             mine.projection =
-                unit.add(own_group(spec, number, spec.names.head, "weight",
+                unit.add(own_group(spec, number, names.head, "weight",
                                    {spec.head_rows(), spec.width}, shard::Stand::output));
-        if (own.head && spec.has_head_bias)
-            mine.bias = unit.add(own_group(spec, number, spec.names.head, "bias",
-                                           {spec.head_rows()}, shard::Stand::output));
-        const AdapterVariant& variant = spec.blocks.front().variants.at(number);
-        if (own.head_adapter)
-            mine.adapter = head_adapter(unit, spec, *own.head_adapter, variant.name, number);
-        if (own.final_norm)
-            mine.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm,
-                                               variant.name, number});
+        if (own.contains(names.head) && spec.has_head_bias)
+            mine.bias = unit.add(own_group(spec, number, names.head, "bias", {spec.head_rows()},
+                                           shard::Stand::output));
+        mine.adapter = LowRank::of(unit, projected, number);
+        if (own.contains(names.final_norm))
+            mine.norm.emplace(unit,
+                              Norm::Spec{names.final_norm, spec.width, spec.norm, name, number});
     }
+}
+
+void ModelParts::add_tables(const ModelSpec& spec, shard::UnitLayout& unit) {
+    const std::string& name = spec.names.embedding;
+    for (size_t number = 0; number < spec.adapters.size(); ++number) {
+        own_tables.emplace_back();
+        if (spec.adapters[number].own.contains(name))
+            own_tables.back() = unit.add(own_group(
+                spec, number, name, "weight", {spec.vocabulary, spec.width}, shard::Stand::table));
+    }
+    positions = add_positions(unit, spec);
+    for (const NamedAdapter& adapter : spec.adapters)
+        if (const auto found = adapter.layers.find(name); found != adapter.layers.end())
+            table_adapter.emplace(unit, name, spec.vocabulary, spec.width, found->second);
+    if (!spec.trained_rows.embedding.empty())
+        table_rows.emplace(unit, name, spec.trained_rows.embedding, spec.width);
 }
 
 void ModelParts::add_layer_embeddings(const ModelSpec& spec) {
@@ -92,31 +105,18 @@ ModelParts::ModelParts(const ModelSpec& spec, const Fusions& fusions) {
     of_table.stand = shard::Stand::table;
     of_table.is_overwritten = spec.tied;  // with the head's, before the rows of tokens
     table = embedding.add(std::move(of_table));
-    for (size_t number = 0; number < spec.own_modules.size(); ++number)
-        own_tables.push_back(
-            spec.own_modules[number].embedding
-                ? embedding.add(own_group(spec, number, spec.names.embedding, "weight",
-                                          {spec.vocabulary, spec.width}, shard::Stand::table))
-                : table);
-    positions = add_positions(embedding, spec);
-    if (spec.embedding_adapter)
-        table_adapter.emplace(embedding, spec.names.embedding, spec.vocabulary, spec.width,
-                              *spec.embedding_adapter);
-    if (!spec.trained_rows.embedding.empty())
-        table_rows.emplace(embedding, spec.names.embedding, spec.trained_rows.embedding,
-                           spec.width);
+    add_tables(spec, embedding);
     const auto add_head = [&](shard::UnitLayout& unit, shard::ParameterId projection) {
         head.projection = projection;
         head.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm});
         if (spec.has_head_bias)
             head.bias =
                 unit.add({{{spec.names.head + ".bias", {spec.head_rows()}}}, InitialValues::zeros});
-        if (spec.head_adapter) head.adapter = head_adapter(unit, spec, *spec.head_adapter);
         if (spec.trained_rows.head_has_those_of_embedding)
             head.rows = table_rows;
         else if (!spec.trained_rows.head.empty())
             head.rows.emplace(unit, spec.names.head, spec.trained_rows.head, spec.width);
-        add_own_heads(spec, unit);
+        add_heads(spec, unit);
     };
     if (spec.tied) add_head(embedding, table);
     modules.push_back(std::move(embedding));
@@ -155,7 +155,9 @@ bool trains_table(const ModelParts& parts) {
     };
     return parts.table_adapter || parts.table_rows || trains(parts.table) ||
            (parts.positions && trains(*parts.positions)) ||
-           std::ranges::any_of(parts.own_tables, trains);
+           std::ranges::any_of(parts.own_tables, [](const std::optional<shard::ParameterId>& own) {
+               return own.has_value();
+           });
 }
 
 bool trains_layer_embeddings(const ModelParts& parts) {

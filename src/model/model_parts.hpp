@@ -22,15 +22,16 @@ struct ModelParts {
     std::optional<LayerEmbeddings> layer_embeddings;
     std::optional<TableAdapter> table_adapter;
     std::optional<TrainedRows> table_rows;
-    HeadParameters head{};
-    // Of each of several adapters, if one of them trains modules outside of the blocks whole: its
-    // own or the model's.
-    std::vector<shard::ParameterId> own_tables;
-    std::vector<HeadParameters> own_heads;
+    std::vector<std::optional<shard::ParameterId>> own_tables;  // of each learner
+    HeadParameters head{};                                      // of the model alone
+    // Of each learner, with what it has in place of the model's and beside it. None where all have
+    // the model's alone.
+    std::vector<HeadParameters> heads;
     std::vector<Block> blocks;
 
 private:
-    void add_own_heads(const ModelSpec& spec, shard::UnitLayout& unit);
+    void add_tables(const ModelSpec& spec, shard::UnitLayout& unit);
+    void add_heads(const ModelSpec& spec, shard::UnitLayout& unit);
     void add_layer_embeddings(const ModelSpec& spec);
     // What is frozen, which rules change updates, and the form of what rests in codes.
     void apply_choices(const ModelSpec& spec);

@@ -112,42 +112,42 @@ std::vector<int64_t> ModelSpec::stored_shape(const shard::TensorSpec& tensor) co
     return shape;
 }
 
-bool ModelSpec::has_adapters() const {
-    return embedding_adapter || !trained_rows.empty() || !adapters_by_layer().empty() ||
-           std::ranges::any_of(blocks,
-                               [](const BlockSpec& block) { return !block.variants.empty(); });
-}
-
-std::map<std::string, AdapterSpec> ModelSpec::adapters_by_layer() const {
-    std::map<std::string, AdapterSpec> adapters;
+std::map<std::string, AdapterSpec> ModelSpec::layers_of(size_t learner) const {
+    std::map<std::string, AdapterSpec> layers = adapters.at(learner).layers;
     for (size_t block = 0; block < blocks.size(); ++block)
-        for (const auto& [layer, adapter] : blocks[block].adapters)
-            adapters[format_text("{}.{}.{}", names.blocks, block, layer)] = adapter;
-    if (layer_embeddings && layer_embeddings->adapter)
-        adapters[layer_embeddings->projection] = *layer_embeddings->adapter;
-    if (head_adapter) adapters[names.head] = *head_adapter;
-    return adapters;
+        for (const auto& [layer, adapter] : blocks[block].adapters.at(learner).layers)
+            layers[format_text("{}.{}.{}", names.blocks, block, layer)] = adapter;
+    return layers;
 }
 
-bool ModelSpec::has_dropout() const {
-    const auto drops = [](const std::map<std::string, AdapterSpec>& layers) {
-        return std::ranges::any_of(layers,
-                                   [](const auto& adapter) { return adapter.second.dropout > 0; });
+bool ModelSpec::any_adapter(const std::function<bool(const AdapterSpec&)>& is_so) const {
+    for (size_t learner = 0; learner < adapters.size(); ++learner)
+        for (const auto& [layer, adapter] : layers_of(learner))
+            if (is_so(adapter)) return true;
+    return false;
+}
+
+size_t ModelSpec::add_learner(const std::string& name) {
+    adapters.push_back({name});
+    for (BlockSpec& block : blocks) block.adapters.push_back({name});
+    return adapters.size() - 1;
+}
+
+void ModelSpec::remove_learners() {
+    adapters.clear();
+    trained_rows = {};
+    for (BlockSpec& block : blocks) block.adapters.clear();
+}
+
+bool ModelSpec::adapters_part_tied_head() const {
+    const auto adapts = [&](const NamedAdapter& adapter) {
+        return adapter.layers.contains(names.head) || adapter.layers.contains(names.embedding);
     };
-    if (drops(adapters_by_layer())) return true;
-    if (std::ranges::any_of(own_modules, [](const OwnModules& own) {
-            return own.head_adapter && own.head_adapter->dropout > 0;
-        }))
-        return true;
-    return std::ranges::any_of(blocks, [&](const BlockSpec& block) {
-        return std::ranges::any_of(
-            block.variants, [&](const AdapterVariant& adapter) { return drops(adapter.layers); });
-    });
+    return tied && (std::ranges::any_of(adapters, adapts) ||
+                    (!trained_rows.empty() && !trained_rows.head_has_those_of_embedding));
 }
 
-int64_t ModelSpec::num_learners() const {
-    return std::max<int64_t>(1, std::ssize(blocks.front().variants));
-}
+int64_t ModelSpec::num_learners() const { return std::max<int64_t>(1, std::ssize(adapters)); }
 
 int64_t ModelSpec::num_experts() const {
     for (const BlockSpec& block : blocks)

@@ -62,9 +62,9 @@ Operations operations_of_head(const ModelParts& parts, const shard::UnitLayout& 
     Operations operations{.products = head.operations};
     operations.by_product[head.name] = {.forward = head.operations};
     count_backward(head, module, operations);
-    double of_adapters = parts.head.adapter ? parts.head.adapter->operations() : 0;
-    for (const HeadParameters& own : parts.own_heads)
-        if (own.adapter) of_adapters = std::max(of_adapters, own.adapter->operations());
+    double of_adapters = 0;
+    for (const HeadParameters& mine : parts.heads)
+        if (mine.adapter) of_adapters = std::max(of_adapters, mine.adapter->operations());
     if (parts.table_adapter) of_adapters += parts.table_adapter->operations();
     if (of_adapters == 0) return operations;
     const ProductUse adapter{"adapters", of_adapters, false};

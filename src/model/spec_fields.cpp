@@ -232,7 +232,7 @@ void add(Fields& fields, const LayerSpec<Part>& layer, const char* kind_field, c
 }
 
 Fields fields_of(const BlockSpec& block) {
-    const auto& [width, norm, mixers, last, embedding, adapters, variants, has_biases_apart,
+    const auto& [width, norm, mixers, last, embedding, adapters, has_biases_apart,
                  residual_multiplier, stream_factor, matrices] = block;
     Fields fields;
     add(fields, "norm", norm);
@@ -301,8 +301,7 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
                  padding_token, router_aux_loss_coef, has_router_aux_loss, initializer_range,
                  initial_part_of_outputs, max_positions, config_json, is_wrapped, text_config,
                  stored_form, constants, ignores_further_blocks, other_names, frozen, update_rules,
-                 frozen_form, reads_head_from_embedding, head_adapter, embedding_adapter,
-                 trained_rows, own_modules] = spec;
+                 frozen_form, reads_head_from_embedding, adapters, trained_rows] = spec;
     Fields fields;
     fields["architecture"] = architecture;
     fields["vocab_size"] = text(vocabulary);

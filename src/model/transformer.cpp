@@ -70,12 +70,13 @@ void check_latents(const ModelSpec& spec, const mesh::Mesh& mesh) {
             const auto* const latent = std::get_if<LatentSpec>(&mixer.part);
             if (latent == nullptr) continue;
             const std::string layer = latent->module + ".kv_b_proj";
-            if (const auto adapter = block.adapters.find(layer);
-                adapter != block.adapters.end() && adapter->second.dropout > 0)
-                refuse("lora_dropout", layer, "set it to 0");
-            for (const AdapterVariant& variant : block.variants)
-                if (variant.layers.contains(layer))
+            for (const NamedAdapter& adapter : block.adapters) {
+                const auto found = adapter.layers.find(layer);
+                if (found == adapter.layers.end()) continue;
+                if (!adapter.name.empty())
                     refuse("adapters", layer, "leave this layer out of lora_target_modules");
+                if (found->second.dropout > 0) refuse("lora_dropout", layer, "set it to 0");
+            }
         }
 }
 
@@ -108,7 +109,9 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       trained_of_table_(parts_->table_adapter
                             ? std::make_unique<const UnitSet>(trained_units(zero, index_.embedding))
                             : nullptr),
-      has_dropout_(spec_.has_dropout() || options.noise > 0),
+      has_dropout_(options.noise > 0 || spec_.any_adapter([](const AdapterSpec& adapter) {
+          return adapter.dropout > 0;
+      })),
       noise_(options.noise),
       positions_(std::make_unique<const PositionTables>(spec_, mesh.device())),
       residual_type_(options.residual.value_or(zero.compute_type())),
@@ -249,13 +252,13 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
 template <class Work>
 at::Tensor Transformer::for_heads(const TokenBatch& batch, Work work) const {
     const HeadTargets targets(batch);
-    if (parts_->own_heads.empty() || batch.target_bounds.empty())
-        return work(parts_->head, targets);
+    if (parts_->heads.size() <= 1 || batch.target_bounds.empty())
+        return work(head_of(batch), targets);
     std::vector<at::Tensor> token_stats;
-    for (size_t adapter = 0; adapter < parts_->own_heads.size(); ++adapter) {
+    for (size_t adapter = 0; adapter < parts_->heads.size(); ++adapter) {
         const int64_t begin = batch.target_bounds.at(adapter);
         const int64_t length = batch.target_bounds.at(adapter + 1) - begin;
-        token_stats.push_back(work(parts_->own_heads[adapter], targets.of_range(begin, length)));
+        token_stats.push_back(work(parts_->heads[adapter], targets.of_range(begin, length)));
     }
     return at::cat(token_stats);
 }
@@ -412,7 +415,7 @@ std::vector<double> Transformer::log_probs_of_sides(const TokenBatch& batch) con
 at::Tensor Transformer::embed_texts(const TokenBatch& batch) const {
     const Positions positions = positions_->of(batch);
     const at::Tensor x = forward(reading(batch, positions));
-    const HeadViews weights(weights_of(index_.head), parts_->head);
+    const HeadViews weights(weights_of(index_.head), head_of(batch));
     at::Tensor embeddings =
         embed_documents(weights, x, HeadTargets(batch), {gemms_, 0, *objective_, chunks_.head});
     release(index_.head, NextUse::none);
@@ -432,7 +435,7 @@ at::Tensor Transformer::read_targets(const TokenBatch& batch, const shard::UnitT
 TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k, double temperature) const {
     const Positions positions = positions_->of(batch);
     const at::Tensor x = forward(reading(batch, positions));
-    const HeadViews weights(weights_of(index_.head), parts_->head);
+    const HeadViews weights(weights_of(index_.head), head_of(batch));
     TokenScores scores = head_scores(spec_, weights, x, HeadTargets(batch),
                                      {gemms_, 0, *objective_, chunks_.head}, {top_k, temperature});
     release(index_.head, NextUse::none);

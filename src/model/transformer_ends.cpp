@@ -11,20 +11,25 @@
 // The embedding and the head of a model, of which adapters that train together may have their own.
 namespace ringshard::model {
 
+template <class Work>
+void Transformer::for_own_tables(const TokenBatch& batch, Work work) const {
+    const std::vector<int64_t>& bounds = batch.learner_bounds;
+    for (size_t learner = 0; learner < parts_->own_tables.size() && !bounds.empty(); ++learner) {
+        const int64_t length = bounds.at(learner + 1) - bounds.at(learner);
+        if (parts_->own_tables[learner] && length > 0)
+            work(*parts_->own_tables[learner], bounds[learner], length);
+    }
+}
+
 at::Tensor Transformer::embed(const TokenBatch& batch) const {
     const shard::UnitTensors weights = weights_of(index_.embedding);
     at::Tensor x = ops::embedding(batch.tokens, weights[parts_->table]);
     if (parts_->table_adapter) parts_->table_adapter->add_rows(gemms_, weights, batch.tokens, x);
     if (parts_->table_rows) parts_->table_rows->replace_rows(gemms_, weights, batch.tokens, x);
-    const size_t num_own = batch.learner_bounds.empty() ? 0 : parts_->own_tables.size();
-    for (size_t adapter = 0; adapter < num_own; ++adapter) {
-        const int64_t begin = batch.learner_bounds.at(adapter);
-        const int64_t length = batch.learner_bounds.at(adapter + 1) - begin;
-        if (!spec_.own_modules[adapter].embedding || length == 0) continue;
+    for_own_tables(batch, [&](shard::ParameterId table, int64_t begin, int64_t length) {
         x.narrow(0, begin, length)
-            .copy_(ops::embedding(batch.tokens.narrow(0, begin, length),
-                                  weights[parts_->own_tables[adapter]]));
-    }
+            .copy_(ops::embedding(batch.tokens.narrow(0, begin, length), weights[table]));
+    });
     x = x.to(residual_type_);  // all blocks add to rows of this type
     if (!parts_->positions) return x;
     const at::Tensor rows = ops::embedding(batch.positions, weights[*parts_->positions]);
@@ -52,21 +57,18 @@ void Transformer::embed_backward(const TokenBatch& batch, const at::Tensor& grad
                                              batch.tokens, gradient, spec_.padding_token);
         trained_of_table_->release(shard::Zero::NextUse::none);
     }
-    if (batch.learner_bounds.empty()) return;
-    for (size_t adapter = 0; adapter < parts_->own_tables.size(); ++adapter) {
-        const int64_t begin = batch.learner_bounds.at(adapter);
-        const int64_t length = batch.learner_bounds.at(adapter + 1) - begin;
-        if (!spec_.own_modules[adapter].embedding || length == 0) continue;
+    for_own_tables(batch, [&](shard::ParameterId table, int64_t begin, int64_t length) {
         ops::embedding_backward(gradient.narrow(0, begin, length),
-                                batch.tokens.narrow(0, begin, length),
-                                gradients[parts_->own_tables[adapter]], spec_.padding_token);
-    }
+                                batch.tokens.narrow(0, begin, length), gradients[table],
+                                spec_.padding_token);
+    });
 }
 
 ProjectionContext Transformer::context_of_layers(const Pass& pass) const {
     return {.gemms = gemms_,
             .dropout_keys =
-                pass.has_backward ? pass.batch.dropout_keys.value_or(at::Tensor()) : at::Tensor()};
+                pass.has_backward ? pass.batch.dropout_keys.value_or(at::Tensor()) : at::Tensor(),
+            .rows = {pass.batch.learner_bounds}};
 }
 
 void Transformer::embed_layers(const Pass& pass, const at::Tensor& x) const {
@@ -100,9 +102,10 @@ void Transformer::embed_layers_backward(const Pass& pass, const at::Tensor& grad
 
 const HeadParameters& Transformer::head_of(const TokenBatch& batch) const {
     const std::vector<int64_t>& bounds = batch.learner_bounds;
-    for (size_t adapter = 0; adapter < parts_->own_heads.size() && !bounds.empty(); ++adapter)
-        if (bounds.at(adapter) == 0 && bounds.at(adapter + 1) == bounds.back())
-            return parts_->own_heads[adapter];
+    if (parts_->heads.size() == 1) return parts_->heads.front();
+    for (size_t learner = 0; learner < parts_->heads.size() && !bounds.empty(); ++learner)
+        if (bounds.at(learner) == 0 && bounds.at(learner + 1) == bounds.back())
+            return parts_->heads[learner];
     return parts_->head;
 }
 

@@ -63,11 +63,10 @@ std::optional<Failure> find_idle_choice(const model::ModelSpec& spec, const Lora
     if (auto failure = find_idle_block(config, spec.blocks.size())) return failure;
     if (auto failure = find_idle_exclusion(config, names_of(layers))) return failure;
     std::vector<std::string> adapted;
-    for (const auto& [layer, adapter] : spec.adapters_by_layer()) {
+    for (const auto& [layer, adapter] : spec.layers_of(0)) {
         adapted.push_back(layer);
         if (!config.target_parameters.empty()) adapted.push_back(layer + ".weight");
     }
-    if (spec.embedding_adapter) adapted.push_back(spec.names.embedding);
     if (auto failure = find_idle_pattern("rank_pattern", config.rank_pattern, adapted))
         return failure;
     return find_idle_pattern("alpha_pattern", config.alpha_pattern, adapted);

@@ -1,3 +1,5 @@
+#include "adapter_values.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -10,9 +12,7 @@
 
 namespace ringshard::peft {
 
-namespace {
-
-std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const model::ModelSpec& spec) {
+std::map<std::string, std::vector<int64_t>> trained_shapes(const model::ModelSpec& spec) {
     std::map<std::string, std::vector<int64_t>> shapes;
     for (const shard::UnitLayout& module : model::modules_of(spec))
         for (const shard::ParameterGroup& group : module.groups())
@@ -21,8 +21,6 @@ std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const model::Model
                     shapes[tensor.name] = tensor.shape;
     return shapes;
 }
-
-}  // namespace
 
 namespace {
 
@@ -72,7 +70,7 @@ std::optional<Failure> check_adapter(const hub::StoredModel& stored, const model
     };
     std::set<std::string> wanted;
     const std::set<std::string> adapters = adapter_tensors(spec);
-    for (const auto& [name, shape] : shapes_in_adapter(spec)) {
+    for (const auto& [name, shape] : trained_shapes(spec)) {
         const std::string stored_name = name_in_adapter(name, adapters);
         wanted.insert(stored_name);
         const hub::StoredTensor* const found = stored.find(stored_name);
@@ -95,24 +93,22 @@ std::optional<Failure> check_adapter(const hub::StoredModel& stored, const model
     return std::nullopt;
 }
 
-shard::ReadWeight with_adapters(shard::ReadWeight model, const model::ModelSpec& spec,
-                                const AdapterStart& start, const hub::StoredModel* stored) {
-    const auto shapes = std::make_shared<const std::map<std::string, std::vector<int64_t>>>(
-        shapes_in_adapter(spec));
+shard::ReadWeight read_adapter(const shard::ReadWeight& model, const model::ModelSpec& spec,
+                               const AdapterOrigin& origin) {
+    const auto shapes =
+        std::make_shared<const std::map<std::string, std::vector<int64_t>>>(trained_shapes(spec));
     const auto adapters = std::make_shared<const std::set<std::string>>(adapter_tensors(spec));
     const auto rows = std::make_shared<const RowsByModule>(rows_by_module(spec));
-    return [model = std::move(model), shapes, adapters, rows, start, stored](
+    return [model, shapes, adapters, rows, start = origin.start, &stored = origin.stored](
                const std::string& tensor, int64_t first,
                std::span<float> into) -> std::optional<Failure> {
-        const auto shape = shapes->find(tensor);
-        const bool is_adapter = adapters->contains(tensor);
-        if (shape == shapes->end() || (stored == nullptr && !is_adapter))
-            return model(tensor, first, into);
-        if (stored != nullptr) {
+        if (stored) {
             const hub::StoredTensor* const found = stored->find(name_in_adapter(tensor, *adapters));
             return found == nullptr ? model(tensor, first, into)
                                     : stored->read(*found, first, into);
         }
+        if (!adapters->contains(tensor)) return model(tensor, first, into);
+        const auto shape = shapes->find(tensor);
         const uint64_t key = mix_bits(start.seed) ^ hash_text(tensor);
         if (tensor.ends_with(trained_rows_ending))
             return read_trained_rows(model, tensor, *rows, shape->second[1], first, into);

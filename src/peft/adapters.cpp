@@ -78,15 +78,12 @@ std::optional<Failure> check_lora_bias(const LoraConfig& config, bool has_parame
     return std::nullopt;
 }
 
-// Gives a layer its adapter. Returns false if it has one.
-bool add_adapter(model::ModelSpec& spec, const model::LinearLayer& layer,
-                 const model::AdapterSpec& adapter) {
-    if (layer.block < spec.blocks.size())
-        return spec.blocks[layer.block].adapters.emplace(layer.in_block, adapter).second;
-    auto& of_layers = spec.layer_embeddings.value().adapter;
-    const bool is_new = !of_layers;
-    if (is_new) of_layers = adapter;
-    return is_new;
+// Gives a layer an adapter of the learner. Returns false if it has one.
+bool adapt(model::ModelSpec& spec, size_t learner, const model::LinearLayer& layer,
+           const model::AdapterSpec& adapter) {
+    auto& adapters =
+        layer.block < spec.blocks.size() ? spec.blocks[layer.block].adapters : spec.adapters;
+    return adapters.at(learner).layers.emplace(layer.in_block, adapter).second;
 }
 
 // The linear layers, the output layer and the embedding, whose block is the number of
@@ -101,17 +98,15 @@ std::vector<model::LinearLayer> with_ends(const model::ModelSpec& spec,
     return layers;
 }
 
-std::optional<Failure> check_head_adapter(const model::ModelSpec& spec, const LoraConfig& config) {
-    if (spec.tied && config.init.takes_from_weights())
+// Fails where the embedding or the output layer cannot have such an adapter.
+std::optional<Failure> check_end(const model::ModelSpec& spec, const LoraConfig& config,
+                                 const model::LinearLayer& layer) {
+    if (layer.name == spec.names.head && spec.tied && config.init.takes_from_weights())
         return refuse(format_text(
             "lora_target_modules, init_lora_weights: {} is tied to the embedding, which would "
             "change with the part that the adapter takes out; leave one of the two out",
             spec.names.head));
-    return std::nullopt;
-}
-
-std::optional<Failure> check_embedding_adapter(const model::ModelSpec& spec,
-                                               const LoraConfig& config) {
+    if (layer.name != spec.names.embedding) return std::nullopt;
     const auto refuse_beside = [&](const char* setting, const char* why) {
         return refuse(format_text("lora_target_modules, {}: {} {}; leave one of the two out",
                                   setting, spec.names.embedding, why));
@@ -135,7 +130,8 @@ std::optional<Failure> check_trained_rows(const model::ModelSpec& spec, const Lo
     const auto refuse_for = [&](const std::string& why) {
         return refuse(format_text("trainable_token_indices: {}", why));
     };
-    if (spec.head_adapter || spec.embedding_adapter)
+    const std::map<std::string, model::AdapterSpec>& adapted = spec.adapters.front().layers;
+    if (adapted.contains(spec.names.head) || adapted.contains(spec.names.embedding))
         return refuse_for(
             "lora_target_modules names the embedding or the output layer too; leave one of the two "
             "out");
@@ -249,10 +245,7 @@ bool is_bias(const std::string& tensor) {
 // The biases that train, in PEFT's way.
 std::set<std::string> find_biases(const model::ModelSpec& spec, const LoraConfig& config,
                                   const std::vector<std::string>& tensors) {
-    std::set<std::string> adapted;
-    for (size_t block = 0; block < spec.blocks.size(); ++block)
-        for (const auto& [layer, adapter] : spec.blocks[block].adapters)
-            adapted.insert(model::block_prefix(spec, block) + layer);
+    const std::map<std::string, model::AdapterSpec> adapted = spec.layers_of(0);
     const std::set<std::string> never = spec.never_trained();
     std::set<std::string> biases;
     for (const std::string& tensor : tensors)
@@ -353,7 +346,7 @@ std::optional<Failure> settle_task(const model::ModelSpec& spec, LoraConfig& con
 
 }  // namespace
 
-std::optional<Failure> add_adapters(model::ModelSpec& spec, LoraConfig& config) {
+std::optional<Failure> add_adapter(model::ModelSpec& spec, LoraConfig& config) {
     if (auto failure = settle_task(spec, config)) return failure;
     if (auto failure = check_form_of_matrices(spec, config)) return failure;
     config.fan_in_fan_out = spec.blocks.front().matrices == model::MatrixForm::turned;
@@ -378,25 +371,18 @@ std::optional<Failure> add_adapters(model::ModelSpec& spec, LoraConfig& config) 
     const std::vector<model::LinearLayer> all = with_ends(spec, layers);
     const auto targets = find_targets(config, all);
     if (!targets) return targets.failure();
+    const size_t learner = spec.add_learner("");
     for (const model::LinearLayer* layer : targets.value()) {
-        const auto adapter = adapter_of(config, *layer);
+        auto adapter = adapter_of(config, *layer);
         if (!adapter) return adapter.failure();
-        if (layer->name == spec.names.embedding) {
-            if (auto failure = check_embedding_adapter(spec, config)) return failure;
-            spec.embedding_adapter = adapter.value();
-            continue;
-        }
-        if (layer->name == spec.names.head) {
-            if (auto failure = check_head_adapter(spec, config)) return failure;
-            spec.head_adapter = adapter.value();
-            continue;
-        }
-        add_adapter(spec, *layer, adapter.value());
+        if (auto failure = check_end(spec, config, *layer)) return failure;
+        if (layer->name == spec.names.embedding) adapter.value().dropout = 0;  // PEFT drops none
+        adapt(spec, learner, *layer, adapter.value());
     }
     for (const model::LinearLayer& parameter : parameters.value()) {
         const auto adapter = adapter_of(config, parameter);
         if (!adapter) return adapter.failure();
-        if (!add_adapter(spec, parameter, adapter.value()))
+        if (!adapt(spec, learner, parameter, adapter.value()))
             return refuse(
                 format_text("lora_target_parameters: {} is of a layer that lora_target_modules "
                             "names too; name it once",

@@ -24,7 +24,7 @@ std::vector<AdaptedLayer> adapted_layers(const model::ModelSpec& spec) {
             for (const shard::TensorSpec& tensor : group.tensors)
                 shapes[tensor.name] = tensor.shape;
     std::vector<AdaptedLayer> layers;
-    for (const auto& [name, adapter] : spec.adapters_by_layer()) {
+    for (const auto& [name, adapter] : spec.layers_of(0)) {
         const std::vector<int64_t>& shape = shapes.at(name + ".weight");
         layers.push_back({name, adapter, shape[0], shape[1]});
     }

@@ -1,14 +1,10 @@
-#include "magnitudes.hpp"
-
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <map>
 
-#include "ringshard/base/text.hpp"
-#include "ringshard/model/model_tensors.hpp"
 #include "ringshard/ops/row_norms.hpp"
-#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/named_adapters.hpp"
 
 namespace ringshard::peft {
 
@@ -67,77 +63,36 @@ void store(const Tensors& values, size_t unit, shard::Zero& zero) {
 
 }  // namespace
 
-bool has_magnitudes(const model::BlockSpec& block) {
-    const auto has_any = [](const std::map<std::string, model::AdapterSpec>& layers) {
-        return std::ranges::any_of(
-            layers, [](const auto& adapter) { return adapter.second.has_magnitude; });
-    };
-    return has_any(block.adapters) ||
-           std::ranges::any_of(block.variants, [&](const model::AdapterVariant& adapter) {
-               return has_any(adapter.layers);
-           });
-}
-
 namespace {
 
-std::string magnitudes_name(const std::string& layer, const std::string& ending) {
-    return format_text("{}.lora_magnitude_vector{}", layer, ending);
-}
-
-Names names_in_block(const model::ModelSpec& spec, size_t block) {
+// Of all learners. A tied head has the weight of the embedding.
+Names find_magnitudes(const model::ModelSpec& spec) {
     Names magnitudes_of;
-    const auto add = [&](const std::map<std::string, model::AdapterSpec>& layers,
-                         const std::string& ending) {
-        for (const auto& [layer, adapter] : layers)
-            if (const std::string name = model::block_prefix(spec, block) + layer;
-                adapter.has_magnitude)
-                magnitudes_of[name + ".weight"].push_back(magnitudes_name(name, ending));
-    };
-    add(spec.blocks[block].adapters, "");
-    for (const model::AdapterVariant& adapter : spec.blocks[block].variants)
-        add(adapter.layers, "." + adapter.name);
+    for (size_t learner = 0; learner < spec.adapters.size(); ++learner)
+        for (const auto& [layer, adapter] : spec.layers_of(learner)) {
+            if (!adapter.has_magnitude) continue;
+            const bool is_of_embedding = spec.tied && layer == spec.names.head;
+            const std::string& weight = is_of_embedding ? spec.names.embedding : layer;
+            magnitudes_of[weight + ".weight"].push_back(
+                name_among(layer + ".lora_magnitude_vector", spec.adapters[learner].name));
+        }
     return magnitudes_of;
-}
-
-Names names_in_head(const model::ModelSpec& spec) {
-    std::vector<std::string> magnitudes;
-    const auto add = [&](const std::optional<model::AdapterSpec>& adapter,
-                         const std::string& ending) {
-        if (adapter && adapter->has_magnitude)
-            magnitudes.push_back(magnitudes_name(spec.names.head, ending));
-    };
-    add(spec.head_adapter, "");
-    for (size_t number = 0; number < spec.own_modules.size(); ++number)
-        add(spec.own_modules[number].head_adapter,
-            "." + spec.blocks.front().variants.at(number).name);
-    if (magnitudes.empty()) return {};
-    const std::string& weight = spec.tied ? spec.names.embedding : spec.names.head;
-    return {{weight + ".weight", std::move(magnitudes)}};
-}
-
-Names names_in_layer_projection(const model::ModelSpec& spec) {
-    const auto& layers = spec.layer_embeddings;
-    if (!layers || !layers->adapter || !layers->adapter->has_magnitude) return {};
-    return {{layers->projection + ".weight", {magnitudes_name(layers->projection, "")}}};
-}
-
-void set_in_module(const Names& magnitudes_of, size_t module, shard::Zero& zero) {
-    if (magnitudes_of.empty()) return;
-    std::vector<size_t> units;
-    for (size_t unit = 0; unit < zero.num_units(); ++unit)
-        if (zero.units()[unit].module() == module) units.push_back(unit);
-    Tensors norms;
-    for (const size_t unit : units) add_norms(magnitudes_of, unit, zero, norms);
-    for (const size_t unit : units) store(norms, unit, zero);
 }
 
 }  // namespace
 
 void set_magnitudes(const model::ModelSpec& spec, shard::Zero& zero) {
-    for (size_t block = 0; block < spec.blocks.size(); ++block)
-        set_in_module(names_in_block(spec, block), model::ModuleIndex::block(block), zero);
-    set_in_module(names_in_head(spec), model::ModuleIndex(spec).head, zero);
-    set_in_module(names_in_layer_projection(spec), model::ModuleIndex(spec).layer_projection, zero);
+    const Names magnitudes_of = find_magnitudes(spec);
+    if (magnitudes_of.empty()) return;
+    std::map<size_t, std::vector<size_t>> units_of;  // by module
+    for (size_t unit = 0; unit < zero.num_units(); ++unit)
+        units_of[zero.units()[unit].module()].push_back(unit);
+    for (const auto& [module, units] : units_of) {
+        Tensors norms;
+        for (const size_t unit : units) add_norms(magnitudes_of, unit, zero, norms);
+        if (norms.empty()) continue;
+        for (const size_t unit : units) store(norms, unit, zero);
+    }
 }
 
 }  // namespace ringshard::peft

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "magnitudes.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/model_tensors.hpp"
@@ -78,9 +77,10 @@ void add_adapter_tensors(Tensors& tensors, const shard::FlatUnit& unit, const at
 FactorsByName factors_of(const model::BlockSpec& block, const std::string& prefix,
                          const Tensors& tensors, Tensors& added) {
     FactorsByName factors;
-    for (const auto& [layer, adapter] : block.adapters) {
+    const std::map<std::string, model::AdapterSpec>& layers = block.adapters.front().layers;
+    for (const auto& [layer, adapter] : layers) {
         if (block.experts() && (layer == model::experts_gate_up || layer == model::experts_down)) {
-            const std::string name = prefix + model::expert_adapter_prefix(block.adapters, layer);
+            const std::string name = prefix + model::expert_adapter_prefix(layers, layer);
             add_experts(factors, block, prefix, layer == model::experts_gate_up,
                         {tensors.at(name + ".lora_A.weight"), tensors.at(name + ".lora_B.weight"),
                          adapter.scaling});
@@ -102,11 +102,15 @@ FactorsByName factors_of(const model::BlockSpec& block, const std::string& prefi
 
 // Finds the factors of the rows of weights with magnitudes. Gathers the unit that holds them.
 void find_row_factors(FactorsByName& factors, size_t unit, shard::Zero& zero) {
+    if (std::ranges::none_of(factors, [](const auto& of_weight) {
+            return of_weight.second.front().magnitude.defined();
+        }))
+        return;
     zero.begin_pass({unit});
     const at::Tensor flat = zero.weights(unit);
     for (const shard::PlacedTensor& tensor : zero.units()[unit].tensors()) {
         const auto found = factors.find(tensor.spec.name);
-        if (found == factors.end()) continue;
+        if (found == factors.end() || !found->second.front().magnitude.defined()) continue;
         auto& [a, b, scaling, magnitude, factor] = found->second.front();
         const at::Tensor weight =
             flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
@@ -213,11 +217,12 @@ void merge_embedding(const model::ModelSpec& spec, shard::Zero& zero) {
     const std::string& name = spec.names.embedding;
     const ModuleContent content = content_of(model::ModuleIndex(spec).embedding, zero);
     FactorsByName factors;
-    if (spec.embedding_adapter)
+    const std::map<std::string, model::AdapterSpec>& layers = spec.adapters.front().layers;
+    if (const auto found = layers.find(name); found != layers.end())
         factors[name + ".weight"] = {
             {content.adapters.at(name + ".lora_embedding_B").t().contiguous(),
              content.adapters.at(name + ".lora_embedding_A").t().contiguous(),
-             spec.embedding_adapter->scaling}};
+             found->second.scaling}};
     for (const size_t unit : content.frozen) {
         merge_unit(factors, {}, unit, zero);
         if (!spec.trained_rows.embedding.empty())
@@ -238,7 +243,7 @@ void merge_layer(const std::string& name, const model::AdapterSpec& adapter,
         added[name + ".bias"] = content.adapters.at(name + ".lora_B.bias") * adapter.scaling;
     for (const std::vector<size_t>& units : {content.frozen, content.trained})
         for (const size_t unit : units) {
-            if (adapter.has_magnitude) find_row_factors(by_name, unit, zero);
+            find_row_factors(by_name, unit, zero);
             merge_unit(by_name, added, unit, zero);
         }
 }
@@ -250,7 +255,9 @@ void merge_head(const model::ModelSpec& spec, shard::Zero& zero) {
     if (!spec.trained_rows.head.empty())
         for (const size_t unit : content.frozen)
             replace_rows(name, spec.trained_rows.head, content.adapters, unit, zero);
-    if (spec.head_adapter) merge_layer(name, *spec.head_adapter, content, zero);
+    const std::map<std::string, model::AdapterSpec>& layers = spec.adapters.front().layers;
+    if (const auto found = layers.find(name); found != layers.end())
+        merge_layer(name, found->second, content, zero);
 }
 
 }  // namespace
@@ -258,23 +265,28 @@ void merge_head(const model::ModelSpec& spec, shard::Zero& zero) {
 void merge_adapters(const model::ModelSpec& spec, shard::Zero& zero) {
     RINGSHARD_CHECK(zero.compute_type() == at::kFloat, "weights are merged in fp32");
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
-        if (spec.blocks[block].adapters.empty()) continue;
+        if (spec.blocks[block].adapters.front().layers.empty()) continue;
         const ModuleContent content = content_of(model::ModuleIndex::block(block), zero);
         Tensors added;
         FactorsByName factors = factors_of(spec.blocks[block], model::block_prefix(spec, block),
                                            content.adapters, added);
         for (const size_t unit : content.frozen) {
-            if (has_magnitudes(spec.blocks[block])) find_row_factors(factors, unit, zero);
+            find_row_factors(factors, unit, zero);
             merge_unit(factors, added, unit, zero);
         }
         if (added.empty()) continue;
         for (const size_t unit : content.trained)  // bias lora_only, all
             merge_unit({}, added, unit, zero);
     }
-    if (spec.embedding_adapter || !spec.trained_rows.embedding.empty()) merge_embedding(spec, zero);
-    if (spec.head_adapter || !spec.trained_rows.head.empty()) merge_head(spec, zero);
-    if (spec.layer_embeddings && spec.layer_embeddings->adapter)
-        merge_layer(spec.layer_embeddings->projection, *spec.layer_embeddings->adapter,
+    const std::map<std::string, model::AdapterSpec>& outside = spec.adapters.front().layers;
+    if (outside.contains(spec.names.embedding) || !spec.trained_rows.embedding.empty())
+        merge_embedding(spec, zero);
+    if (outside.contains(spec.names.head) || !spec.trained_rows.head.empty())
+        merge_head(spec, zero);
+    if (!spec.layer_embeddings) return;
+    const std::string& projection = spec.layer_embeddings->projection;
+    if (const auto found = outside.find(projection); found != outside.end())
+        merge_layer(projection, found->second,
                     content_of(model::ModuleIndex(spec).layer_projection, zero), zero);
 }
 
@@ -283,7 +295,7 @@ std::optional<Failure> refuse_merge(const model::ModelSpec& spec) {
     for (const shard::UnitLayout& module : model::modules_of(spec))
         for (const shard::ParameterGroup& group : module.groups())
             for (const shard::TensorSpec& tensor : group.tensors) names.insert(tensor.name);
-    for (const auto& [layer, adapter] : spec.adapters_by_layer())
+    for (const auto& [layer, adapter] : spec.layers_of(0))
         if (adapter.has_bias && !names.contains(layer + ".bias"))
             return Failure{
                 ExitCode::settings,

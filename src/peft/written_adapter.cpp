@@ -3,8 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "ringshard/peft/adapter_variants.hpp"
-#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/named_adapters.hpp"
 
 namespace ringshard::peft {
 

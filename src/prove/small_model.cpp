@@ -68,8 +68,9 @@ std::string kind_of(const model::ModelSpec& spec, size_t block) {
             for (const int64_t size : tensor.spec.shape) parts.push_back(concat(size));
         }
     }
-    for (const auto& [layer, adapter] : alone.blocks.front().adapters)
-        parts.push_back(format_text("{} {} {}", layer, adapter.scaling, adapter.dropout));
+    for (const model::NamedAdapter& one : alone.blocks.front().adapters)
+        for (const auto& [layer, adapter] : one.layers)
+            parts.push_back(format_text("{} {} {}", layer, adapter.scaling, adapter.dropout));
     return join(parts, " ");
 }
 
@@ -225,13 +226,9 @@ struct Spread {
 // Returns the largest factor of an adapter, at least 1.
 double largest_scaling(const model::ModelSpec& spec) {
     double largest = 1;
-    const auto add = [&](const auto& adapters) {
-        for (const auto& [layer, adapter] : adapters) largest = std::max(largest, adapter.scaling);
-    };
-    add(spec.adapters_by_layer());
-    for (const model::BlockSpec& block : spec.blocks)
-        for (const auto& one : block.variants) add(one.layers);
-    if (spec.embedding_adapter) largest = std::max(largest, spec.embedding_adapter->scaling);
+    for (size_t learner = 0; learner < spec.adapters.size(); ++learner)
+        for (const auto& [layer, adapter] : spec.layers_of(learner))
+            largest = std::max(largest, adapter.scaling);
     return largest;
 }
 

@@ -10,7 +10,6 @@
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/hub/export_weights.hpp"
-#include "ringshard/peft/adapter_variants.hpp"
 #include "ringshard/peft/merge_adapters.hpp"
 #include "ringshard/run/run_state.hpp"
 
@@ -96,20 +95,18 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
 // Gives the model the adapters of the checkpoint. Fails if an adapter is to be merged, and the
 // checkpoint has none or several.
 std::optional<Failure> add_adapters_of(ExportedCheckpoint& exported) {
-    StoredVariants& variants = exported.variants;
-    if (!variants.names.empty() && !exported.merges)
-        return peft::add_adapter_variants(exported.spec, variants.names, variants.configs);
-    if (!variants.names.empty())
+    const std::string folder = exported.checkpoint.folder.string();
+    if (exported.merges && exported.has_several())
         return Failure{
             ExitCode::settings,
             format_text("merge: {} holds the adapters {}, and each of them makes another model; "
                         "export them without merge, and merge one of them with PEFT",
-                        exported.checkpoint.folder.string(), join(variants.names, ", "))};
-    if (exported.adapter) return peft::add_adapters(exported.spec, *exported.adapter);
-    if (!exported.merges) return std::nullopt;
-    return Failure{ExitCode::settings,
-                   format_text("merge: {} holds a whole model and no adapters; leave it out",
-                               exported.checkpoint.folder.string())};
+                        folder, join(exported.names(), ", "))};
+    if (exported.merges && exported.adapters.empty())
+        return Failure{
+            ExitCode::settings,
+            format_text("merge: {} holds a whole model and no adapters; leave it out", folder)};
+    return add_stored_adapters(exported.spec, exported.adapters);
 }
 
 // Fails if the adapter cannot be added to the weights of the checkpoint.
@@ -191,18 +188,23 @@ std::optional<Failure> check_output(const fs::path& checkpoint, const fs::path& 
 
 }  // namespace
 
+std::vector<std::string> ExportedCheckpoint::names() const {
+    std::vector<std::string> names;
+    for (const StoredAdapter& adapter : adapters)
+        if (!adapter.name.empty()) names.push_back(adapter.name);
+    return names;
+}
+
 comm::Agreed<ExportedCheckpoint> ExportedCheckpoint::find(const comm::Group& world,
                                                           const fs::path& source, bool merges) {
     auto chosen = choose_checkpoint(world, source);
     if (!chosen) return chosen.failure();
     auto spec = read_spec(world, chosen.value());
     if (!spec) return spec.failure();
-    auto adapter = adapters_of(chosen.value());
-    if (!adapter) return comm::found_by_all(adapter.failure());
-    auto variants = stored_variants_of(chosen.value());
-    if (!variants) return comm::found_by_all(variants.failure());
+    auto adapters = stored_adapters_of(chosen.value().state.texts, chosen.value().folder.string());
+    if (!adapters) return comm::found_by_all(adapters.failure());
     ExportedCheckpoint exported{std::move(chosen).value(), std::move(spec).value(),
-                                std::move(adapter).value(), std::move(variants).value(), merges};
+                                std::move(adapters).value(), merges};
     if (const auto failure = add_adapters_of(exported)) return comm::found_by_all(*failure);
     if (const auto failure = check_merge(exported)) return comm::found_by_all(*failure);
     return exported;
@@ -212,9 +214,8 @@ std::optional<comm::AgreedFailure> check_export_folder(const ExportedCheckpoint&
                                                        const fs::path& folder,
                                                        const comm::Group& world) {
     return comm::first_failure(
-        world, world.is_root()
-                   ? check_output(exported.checkpoint.folder, folder, exported.variants.names)
-                   : std::nullopt);
+        world, world.is_root() ? check_output(exported.checkpoint.folder, folder, exported.names())
+                               : std::nullopt);
 }
 
 comm::Agreed<std::map<std::string, std::string>> files_of_export(const ExportedCheckpoint& exported,
@@ -222,9 +223,8 @@ comm::Agreed<std::map<std::string, std::string>> files_of_export(const ExportedC
     auto files = read_sidecar_files(world, exported.checkpoint.folder);
     if (!files || !world.is_root()) return files;
     files.value()[record_name] = print_record(exported.checkpoint.folder);
-    if (exported.writes_adapter())
-        peft::turn_into_adapter_files(files.value(),
-                                      exported.checkpoint.state.texts.at(peft::adapter_text));
+    if (exported.writes_adapter() && !exported.has_several())
+        peft::turn_into_adapter_files(files.value(), exported.adapters.front().text);
     else if (exported.spec.reads_head_from_embedding)
         files.value()["config.json"] = untied_config(exported.spec);
     return files;

@@ -71,13 +71,13 @@ std::optional<comm::AgreedFailure> replace_quantized(const checkpoint::Checkpoin
 
 MaybeFailure load_exported(const ExportedCheckpoint& exported, Pretrained& weights,
                            const mesh::Mesh& mesh, shard::Zero& zero, const comm::Group& world) {
-    if (exported.adapter && exported.adapter->init.takes_from_weights())
+    if (!exported.adapters.empty() && exported.adapters.front().config.init.takes_from_weights())
         if (const auto failure =
                 take_out_initial_adapter(exported.checkpoint, exported.spec, weights, world))
             return failure;
     if (const auto loaded = weights.load(exported.spec, zero, world); !loaded)
         return loaded.failure();
-    if (!exported.adapter || !exported.merges) return std::nullopt;
+    if (!exported.merges) return std::nullopt;
     if (const auto failure =
             replace_quantized(exported.checkpoint, weights, exported.spec, mesh, zero, world))
         return failure;

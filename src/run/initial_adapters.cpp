@@ -43,13 +43,13 @@ std::optional<Failure> copy_folder(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 std::optional<comm::AgreedFailure> take_out_initial_adapter(
-    const config::Config& config, const AskedAdapters& adapters, const model::ModelSpec& spec,
+    const config::Config& config, const peft::LoraConfig& adapter, const model::ModelSpec& spec,
     const checkpoint::Checkpoint* checkpoint, Pretrained& model, const comm::Group& world) {
     const fs::path folder = fs::path(config.run.output_dir) / peft::initial_adapter_name;
     if (checkpoint == nullptr) {
         world.flight_recorder().set_activity("decomposing weights");
         if (const auto failure = peft::write_initial_adapter(
-                folder, model.reader(spec, world.flight_recorder().bytes()), spec, adapters.config,
+                folder, model.reader(spec, world.flight_recorder().bytes()), spec, adapter,
                 static_cast<uint64_t>(config.run.seed), config.model.model_name_or_path, world))
             return failure;
         auto initial = peft::InitialAdapter::open(folder, spec, world);

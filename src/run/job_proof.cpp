@@ -167,7 +167,7 @@ Failure describe_failure(const prove::Proof& proof, const std::string& folder) {
 // Refuses what no proof is about. All ranks find it.
 MaybeFailure check_job(const CommandContext& context, const model::ModelSpec& spec,
                        const AskedAdapters& adapters) {
-    if (!adapters.variants.empty())
+    if (are_several(adapters))
         return comm::found_by_all(
             {ExitCode::settings,
              "adapters: prove compares one adapter; leave it out, and prove each of them with its "

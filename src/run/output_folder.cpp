@@ -34,18 +34,18 @@ void add_folders_of_checkpoint(const fs::path& folder, std::vector<ReadFolder>& 
 std::vector<ReadFolder> folders_read(const RunInputs& inputs) {
     std::vector<ReadFolder> found{{inputs.model, "is model_name_or_path"}};
     add_folders_of_checkpoint(inputs.model, found);
-    found.push_back({inputs.adapters.folder, "is adapter_name_or_path"});
-    for (const AdapterInJob& adapter : inputs.adapters.variants)
+    for (const auto& [name, settings, config, folder] : inputs.adapters)
         found.push_back(
-            {adapter.folder, format_text("is adapter_name_or_path of {}", adapter.name)});
+            {folder, format_text("is adapter_name_or_path{}{}", name.empty() ? "" : " of ", name)});
     return found;
 }
 
 std::optional<Failure> find_overlap(const config::Settings& settings, const RunInputs& inputs) {
     const fs::path output_dir = settings.values.run.output_dir;
     std::vector<fs::path> written{output_dir};
-    for (const AdapterInJob& adapter : inputs.adapters.variants)
-        written.push_back(output_dir / adapter.name);
+    if (are_several(inputs.adapters))
+        for (const AskedAdapter& adapter : inputs.adapters)
+            written.push_back(output_dir / adapter.name);
     for (const ReadFolder& read : folders_read(inputs))
         for (const fs::path& folder : written) {
             std::error_code ignored;

@@ -2,8 +2,6 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/hub/wrapped_files.hpp"
-#include "ringshard/peft/adapter_variants.hpp"
-#include "ringshard/peft/adapters.hpp"
 #include "ringshard/run/run_adapters.hpp"
 
 namespace ringshard::run {
@@ -131,10 +129,7 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
         return comm::found_by_all(*misfit);
     model::ModelSpec of_checkpoint = stored_spec(spec, made.elsewhere_.names());
     if (!made.holds_adapters())
-        for (model::BlockSpec& block : of_checkpoint.blocks) {
-            block.adapters.clear();
-            block.variants.clear();
-        }
+        of_checkpoint.remove_learners();
     else if (!spec.has_adapters())
         return comm::found_by_all(holds_an_adapter(made.folder_));
     if (const auto misfit = check_fit(*made.checkpoint_, model::make_units(of_checkpoint, whole)))
@@ -148,61 +143,45 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     return made;
 }
 
-std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::ModelSpec& spec,
-                                                              const fs::path& folder,
-                                                              const peft::AdapterStart& start,
-                                                              const comm::Group& group) {
-    std::optional<hub::StoredModel> stored;
-    if (!folder.empty()) {
-        auto opened = open_adapter(folder, spec, group);
+std::optional<comm::AgreedFailure> Pretrained::begin_adapters(
+    const model::ModelSpec& spec, const std::vector<BegunAdapter>& beginnings,
+    const comm::Group& group) {
+    std::vector<peft::AdapterOrigin> origins;
+    for (size_t number = 0; number < beginnings.size(); ++number) {
+        const auto& [start, folder] = beginnings[number];
+        origins.push_back({start});
+        if (folder.empty()) continue;
+        auto opened = open_adapter(folder, peft::with_adapter_alone(spec, number), group);
         if (!opened) return opened.failure();
-        stored = std::move(opened).value();
+        origins.back().stored = std::move(opened).value();
     }
-    adapters_ = Adapters{spec, start, std::move(stored)};
+    adapters_ = Adapters{spec, std::move(origins)};
     return std::nullopt;
 }
 
 void Pretrained::take_out(const model::ModelSpec& spec, peft::InitialAdapter initial,
                           Begins begins) {
-    if (begins == Begins::yes) adapters_ = Adapters{spec, {}, initial.stored()};
+    if (begins == Begins::yes) adapters_ = Adapters{spec, {{{}, initial.stored()}}};
     initial_ = std::move(initial);
 }
 
-std::optional<comm::AgreedFailure> Pretrained::begin_adapter_variants(
-    const model::ModelSpec& spec, const std::vector<VariantStart>& starts,
-    const comm::Group& group) {
-    std::vector<peft::VariantOrigin> origins;
-    for (size_t number = 0; number < starts.size(); ++number) {
-        origins.push_back({starts[number].start});
-        if (starts[number].folder.empty()) continue;
-        auto opened =
-            open_adapter(starts[number].folder, peft::with_adapter_alone(spec, number), group);
-        if (!opened) return opened.failure();
-        origins.back().stored = std::move(opened).value();
-    }
-    adapters_ = Adapters{spec, {}, {}, std::move(origins)};
-    return std::nullopt;
-}
-
 model::ModelSpec Pretrained::with_begun_adapters(model::ModelSpec spec) const {
-    for (size_t number = 0; number < adapters_->of_variants.size(); ++number)
-        if (adapters_->of_variants[number].stored)
-            for (model::BlockSpec& block : spec.blocks) block.variants[number].layers.clear();
+    for (size_t number = 0; number < adapters_->origins.size(); ++number) {
+        if (!adapters_->origins[number].stored) continue;
+        spec.adapters[number].layers.clear();
+        for (model::BlockSpec& block : spec.blocks) block.adapters[number].layers.clear();
+    }
     return spec;
 }
 
 bool Pretrained::holds_adapters() const {
     return checkpoint_ && (checkpoint_->state.texts.contains(peft::adapter_text) ||
-                           checkpoint_->state.texts.contains(peft::adapter_variants_text));
+                           checkpoint_->state.texts.contains(peft::named_adapters_text));
 }
 
 shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
     if (!adapters_) return reader_of_model(spec, bytes);
-    if (!adapters_->of_variants.empty())
-        return peft::with_adapter_variants(reader_of_model(spec, bytes), adapters_->spec,
-                                           adapters_->of_variants);
-    return peft::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->start,
-                               adapters_->stored ? &*adapters_->stored : nullptr);
+    return peft::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->origins);
 }
 
 const hub::StoredModel* Pretrained::files() const {

@@ -66,18 +66,17 @@ Likely join_ranks(const std::vector<std::string>& of_ranks, size_t num_rows) {
 }
 
 model::ModelSpec scale_adapters(model::ModelSpec spec, double factor) {
-    for (model::BlockSpec& block : spec.blocks)
-        for (auto& [layer, adapter] : block.adapters) adapter.scaling *= factor;
-    if (spec.head_adapter) spec.head_adapter->scaling *= factor;
-    if (spec.embedding_adapter) spec.embedding_adapter->scaling *= factor;
+    const auto scale = [&](std::vector<model::NamedAdapter>& adapters) {
+        for (model::NamedAdapter& one : adapters)
+            for (auto& [layer, adapter] : one.layers) adapter.scaling *= factor;
+    };
+    scale(spec.adapters);
+    for (model::BlockSpec& block : spec.blocks) scale(block.adapters);
     return spec;
 }
 
 bool has_magnitudes(const model::ModelSpec& spec) {
-    return std::ranges::any_of(spec.blocks, [](const model::BlockSpec& block) {
-        return std::ranges::any_of(
-            block.adapters, [](const auto& adapter) { return adapter.second.has_magnitude; });
-    });
+    return spec.any_adapter([](const model::AdapterSpec& one) { return one.has_magnitude; });
 }
 
 data::References with_numbers(data::References references, Likely likely) {

@@ -14,7 +14,7 @@
 #include "ringshard/model/quantize.hpp"
 #include "ringshard/model/update_rules.hpp"
 #include "ringshard/optim/update_groups.hpp"
-#include "ringshard/peft/adapter_variants.hpp"
+#include "ringshard/peft/named_adapters.hpp"
 
 namespace ringshard::run {
 
@@ -135,7 +135,9 @@ Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const 
     return read;
 }
 
-Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFile& file) {
+// Applies the settings in the file of an existing adapter.
+std::optional<Failure> take_file(AskedAdapter& asked, const AdapterFile& file) {
+    const config::Settings& settings = asked.settings;
     auto config = peft::parse_adapter_config(
         file.text, (fs::path(file.folder) / peft::adapter_config_name).string());
     if (!config) return config.failure();
@@ -147,10 +149,12 @@ Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFil
                 "model, which are others then; let PEFT write it for the whole weights: "
                 "save_pretrained(FOLDER, path_initial_model_for_weight_conversion=...)",
                 file.folder)};
-    if (const auto failure = check_against(settings, config.value())) return *failure;
+    if (auto failure = check_against(settings, config.value())) return failure;
     if (settings.is_fixed("lora_dropout"))
         config.value().lora_dropout = settings.values.adapter.lora_dropout;
-    return AskedAdapters{std::move(config).value(), file.folder};
+    asked.config = std::move(config).value();
+    asked.folder = file.folder;
+    return std::nullopt;
 }
 
 }  // namespace
@@ -158,23 +162,18 @@ Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFil
 std::vector<LearnerInJob> learners_of(const config::Settings& settings,
                                       const AskedAdapters& adapters) {
     std::vector<LearnerInJob> learners;
-    for (const AdapterInJob& adapter : adapters.variants)
-        learners.push_back({adapter.name, adapter.settings});
-    if (learners.empty()) learners.push_back({"", settings});
+    for (const AskedAdapter& adapter : adapters)
+        learners.push_back({adapter.name, adapter.name.empty() ? settings : adapter.settings});
     return learners;
 }
 
-peft::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
-    return {static_cast<uint64_t>(seed), adapters.config.init};
-}
-
-std::vector<VariantStart> starts_of(const std::vector<AdapterInJob>& adapters) {
-    std::vector<VariantStart> starts;
-    for (const AdapterInJob& adapter : adapters)
-        starts.push_back(
+std::vector<BegunAdapter> beginnings_of(const AskedAdapters& adapters) {
+    std::vector<BegunAdapter> beginnings;
+    for (const AskedAdapter& adapter : adapters)
+        beginnings.push_back(
             {{static_cast<uint64_t>(adapter.settings.values.run.seed), adapter.config.init},
              adapter.folder});
-    return starts;
+    return beginnings;
 }
 
 bool asks_for_adapters(const config::Config& config) {
@@ -186,11 +185,12 @@ namespace {
 
 // Those of the settings alone.
 AskedAdapters asked_by_settings(const config::Settings& settings) {
-    AskedAdapters asked{config_of(settings.values.adapter)};
+    AskedAdapters asked;
     for (config::AdapterRun& run : config::adapter_runs(settings, config::OptionTable())) {
         peft::LoraConfig config = config_of(run.settings.values.adapter);
-        asked.variants.push_back({run.name, std::move(run.settings), std::move(config)});
+        asked.push_back({run.name, std::move(run.settings), std::move(config)});
     }
+    if (asked.empty()) asked.push_back({"", settings, config_of(settings.values.adapter)});
     return asked;
 }
 
@@ -198,13 +198,10 @@ bool goes_on(const config::Settings& settings) {
     return !settings.values.adapter.adapter_name_or_path.empty();
 }
 
-// The settings that name an adapter to go on from: those of the run, or of adapters that train
-// together.
-std::vector<const config::Settings*> continued(const config::Settings& settings,
-                                               const AskedAdapters& asked) {
-    if (goes_on(settings)) return {&settings};
+// The settings that name an adapter to go on from.
+std::vector<const config::Settings*> continued(const AskedAdapters& asked) {
     std::vector<const config::Settings*> all;
-    for (const AdapterInJob& adapter : asked.variants)
+    for (const AskedAdapter& adapter : asked)
         if (goes_on(adapter.settings)) all.push_back(&adapter.settings);
     return all;
 }
@@ -220,62 +217,48 @@ Expected<std::vector<AdapterFile>> read_adapter_files(
     return files;
 }
 
+// The failure with the adapter's name, if it is one of several.
+Failure of_one(const AskedAdapter& adapter, const Failure& failure) {
+    if (adapter.name.empty()) return failure;
+    return {failure.code, format_text("adapter {}: {}", adapter.name, failure.message)};
+}
+
 // Applies the settings in the files of existing adapters, in the order of continued().
-Expected<AskedAdapters> with_files(AskedAdapters asked, const config::Settings& settings,
-                                   const std::vector<AdapterFile>& files) {
-    if (goes_on(settings)) return parse(settings, files.front());
+Expected<AskedAdapters> with_files(AskedAdapters asked, const std::vector<AdapterFile>& files) {
     auto file = files.begin();
-    for (AdapterInJob& adapter : asked.variants) {
-        if (!goes_on(adapter.settings)) continue;
-        auto parsed = parse(adapter.settings, *file++);
-        if (!parsed)
-            return Failure{parsed.failure().code,
-                           format_text("adapter {}: {}", adapter.name, parsed.failure().message)};
-        adapter.config = std::move(parsed.value().config);
-        adapter.folder = std::move(parsed.value().folder);
-    }
+    for (AskedAdapter& adapter : asked)
+        if (goes_on(adapter.settings))
+            if (const auto failure = take_file(adapter, *file++)) return of_one(adapter, *failure);
     return asked;
 }
 
-std::optional<Failure> add_variants(model::ModelSpec& spec, std::vector<AdapterInJob>& adapters) {
-    std::vector<std::string> names;
-    std::vector<peft::LoraConfig> configs;
-    for (const AdapterInJob& adapter : adapters) {
-        names.push_back(adapter.name);
-        configs.push_back(adapter.config);
-    }
-    if (auto failure = peft::add_adapter_variants(spec, names, configs)) return failure;
-    for (size_t i = 0; i < adapters.size(); ++i) {
-        if (adapters[i].folder.empty())
-            if (auto failure =
-                    peft::find_idle_choice(peft::with_adapter_alone(spec, i), adapters[i].config)) {
-                failure->message =
-                    format_text("adapter {}: {}", adapters[i].name, failure->message);
-                return failure;
-            }
-        adapters[i].config = std::move(configs[i]);
+std::optional<Failure> add_adapters(model::ModelSpec& spec, AskedAdapters& asked) {
+    std::vector<peft::NamedConfig> adapters;
+    for (const AskedAdapter& one : asked) adapters.push_back({one.name, one.config});
+    if (auto failure = peft::add_adapters(spec, adapters)) return failure;
+    for (size_t number = 0; number < asked.size(); ++number) {
+        AskedAdapter& one = asked[number];
+        if (one.folder.empty())
+            if (const auto failure =
+                    peft::find_idle_choice(peft::with_adapter_alone(spec, number), one.config))
+                return of_one(one, *failure);
+        one.config = std::move(adapters[number].config);
     }
     return std::nullopt;
-}
-
-std::optional<Failure> add_alone(model::ModelSpec& spec, AskedAdapters& adapters) {
-    const peft::LoraConfig asked = adapters.config;
-    if (auto failure = peft::add_adapters(spec, adapters.config)) return failure;
-    return adapters.folder.empty() ? peft::find_idle_choice(spec, asked) : std::nullopt;
 }
 
 }  // namespace
 
 Expected<AskedAdapters> read_asked_adapters(const config::Settings& settings, const HubCache& hub) {
     AskedAdapters asked = asked_by_settings(settings);
-    const auto files = read_adapter_files(continued(settings, asked), hub);
-    return files ? with_files(std::move(asked), settings, files.value()) : files.failure();
+    const auto files = read_adapter_files(continued(asked), hub);
+    return files ? with_files(std::move(asked), files.value()) : files.failure();
 }
 
 comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings,
                                                 const HubCache& hub, const comm::Group& world) {
     AskedAdapters asked = asked_by_settings(settings);
-    const std::vector<const config::Settings*> named = continued(settings, asked);
+    const std::vector<const config::Settings*> named = continued(asked);
     if (named.empty()) return asked;
     std::vector<AdapterFile> files;
     std::optional<Failure> failure;
@@ -290,7 +273,7 @@ comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings
     files.resize(named.size());
     for (AdapterFile& file : files)
         file = {world.broadcast(file.folder), world.broadcast(file.text)};
-    auto parsed = with_files(std::move(asked), settings, files);
+    auto parsed = with_files(std::move(asked), files);
     if (!parsed) return comm::found_by_all(parsed.failure());
     return std::move(parsed).value();
 }
@@ -312,16 +295,15 @@ std::optional<Failure> choose_weights(model::ModelSpec& spec, const config::Sett
                 format_text("{} [{}]: with adapters all weights of the model are frozen but those "
                             "of lora_modules_to_save; leave it out",
                             name, settings.origin_of(name).place));
-    if (auto failure = adapters.variants.empty() ? add_alone(spec, adapters)
-                                                 : add_variants(spec, adapters.variants))
-        return failure;
-    if (adapters.variants.empty() && settings.values.adapter.bias != config::TrainedBiases::none &&
-        !peft::trains_biases(spec, adapters.config))
+    if (auto failure = add_adapters(spec, adapters)) return failure;
+    if (!are_several(adapters) && settings.values.adapter.bias != config::TrainedBiases::none &&
+        !peft::trains_biases(spec, adapters.front().config))
         return refuse(
             format_text("bias [{}]: the model has no biases, or (lora_only) none in layers with an "
                         "adapter; leave it out",
                         settings.origin_of("bias").place));
-    if (spec.embedding_adapter && settings.values.training.loraplus_lr_ratio != 1)
+    if (spec.adapters.front().layers.contains(spec.names.embedding) &&
+        settings.values.training.loraplus_lr_ratio != 1)
         return refuse(
             format_text("loraplus_lr_ratio [{}]: PEFT trains an adapter of the embedding with a "
                         "rate apart (loraplus_lr_embedding), which is not served; leave one out",
@@ -385,31 +367,33 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     return check_optimizers(spec, settings);
 }
 
-Expected<StoredVariants> stored_variants_of(const checkpoint::Checkpoint& checkpoint) {
-    StoredVariants stored;
-    const auto text = checkpoint.state.texts.find(peft::adapter_variants_text);
-    if (text == checkpoint.state.texts.end()) return stored;
-    const auto by_name = json_or_null<nlohmann::ordered_json>(text->second);
-    if (!by_name.is_object())
-        return Failure{ExitCode::bad_data,
-                       format_text("{}: its text {} is not readable JSON",
-                                   checkpoint.folder.string(), peft::adapter_variants_text)};
-    for (const auto& [name, config] : by_name.items()) {
-        stored.texts.push_back(config.is_string() ? config.get<std::string>() : "");
-        auto parsed = peft::parse_adapter_config(stored.texts.back(), checkpoint.folder.string());
+Expected<std::vector<StoredAdapter>> stored_adapters_of(
+    const std::map<std::string, std::string>& texts, const std::string& checkpoint) {
+    std::vector<StoredAdapter> stored;
+    if (const auto text = texts.find(peft::adapter_text); text != texts.end())
+        stored.push_back({"", text->second, {}});
+    if (const auto named = texts.find(peft::named_adapters_text); named != texts.end()) {
+        const auto by_name = json_or_null<nlohmann::ordered_json>(named->second);
+        if (!by_name.is_object())
+            return Failure{ExitCode::bad_data, format_text("{}: its text {} is not readable JSON",
+                                                           checkpoint, peft::named_adapters_text)};
+        for (const auto& [name, config] : by_name.items())
+            stored.push_back({name, config.is_string() ? config.get<std::string>() : "", {}});
+    }
+    for (StoredAdapter& adapter : stored) {
+        auto parsed = peft::parse_adapter_config(adapter.text, checkpoint);
         if (!parsed) return parsed.failure();
-        stored.names.push_back(name);
-        stored.configs.push_back(std::move(parsed).value());
+        adapter.config = std::move(parsed).value();
     }
     return stored;
 }
 
-Expected<std::optional<peft::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint) {
-    const auto text = checkpoint.state.texts.find(peft::adapter_text);
-    if (text == checkpoint.state.texts.end()) return std::optional<peft::LoraConfig>();
-    auto config = peft::parse_adapter_config(text->second, checkpoint.folder.string());
-    if (!config) return config.failure();
-    return std::optional(std::move(config).value());
+std::optional<Failure> add_stored_adapters(model::ModelSpec& spec,
+                                           const std::vector<StoredAdapter>& adapters) {
+    if (adapters.empty()) return std::nullopt;
+    std::vector<peft::NamedConfig> configs;
+    for (const auto& [name, text, config] : adapters) configs.push_back({name, config});
+    return peft::add_adapters(spec, configs);
 }
 
 }  // namespace ringshard::run

@@ -5,7 +5,6 @@
 #include "ringshard/base/parse_json.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/option_table.hpp"
-#include "ringshard/peft/adapter_variants.hpp"
 #include "ringshard/peft/written_adapter.hpp"
 #include "ringshard/run/library_versions.hpp"
 #include "test_hooks.hpp"
@@ -33,11 +32,9 @@ checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShap
 
 std::vector<std::string> adapter_configs(const config::Config& config, const RunInputs& inputs) {
     std::vector<std::string> configs;
-    const auto add = [&](const peft::LoraConfig& adapter) {
-        configs.push_back(peft::print_adapter_config(adapter, config.model.model_name_or_path));
-    };
-    for (const AdapterInJob& adapter : inputs.adapters.variants) add(adapter.config);
-    if (configs.empty()) add(inputs.adapters.config);
+    for (const AskedAdapter& adapter : inputs.adapters)
+        configs.push_back(
+            peft::print_adapter_config(adapter.config, config.model.model_name_or_path));
     return configs;
 }
 
@@ -45,13 +42,14 @@ void add_adapter_config(checkpoint::Extras& extras, const config::Config& config
                         const RunInputs& inputs) {
     if (!inputs.spec.has_adapters()) return;
     const std::vector<std::string> configs = adapter_configs(config, inputs);
-    nlohmann::ordered_json by_name;
-    for (const AdapterInJob& adapter : inputs.adapters.variants)
-        by_name[adapter.name] = configs[by_name.size()];
-    if (by_name.empty())
+    if (!are_several(inputs.adapters)) {
         extras.texts[peft::adapter_text] = configs.front();
-    else
-        extras.texts[peft::adapter_variants_text] = by_name.dump();
+        return;
+    }
+    nlohmann::ordered_json by_name;
+    for (const AskedAdapter& adapter : inputs.adapters)
+        by_name[adapter.name] = configs[by_name.size()];
+    extras.texts[peft::named_adapters_text] = by_name.dump();
 }
 
 hub::StoredType find_written_type(const CommandContext& context,
@@ -117,20 +115,18 @@ void add_files(checkpoint::Extras& extras, const shard::Zero& zero, const hub::E
 void add_adapters_of(checkpoint::Extras& extras, const shard::Zero& zero,
                      const peft::InitialAdapter* initial, const comm::Group& world) {
     hub::ExportForm form{.type = hub::StoredType::fp32};
-    const auto variants = extras.texts.find(peft::adapter_variants_text);
-    if (variants == extras.texts.end()) {
-        std::map<std::string, std::string> beside;
-        peft::turn_into_adapter_files(beside, extras.texts.at(peft::adapter_text));
-        extras.files.merge(beside);
-        form.adapter = peft::written_adapter(zero.units(), {}, initial);
-        return add_files(extras, zero, form, "", world);
-    }
-    const auto by_name = parse_json<nlohmann::ordered_json>(variants->second).value();
     size_t number = 0;
-    for (const auto& [name, config] : by_name.items()) {
-        const std::string folder = name + "/";
+    const auto adapters = stored_adapters_of(extras.texts, "this run");
+    for (const auto& [name, text, config] : adapters.value()) {
+        const std::string folder = name.empty() ? "" : name + "/";
         form.adapter = peft::written_adapter(zero.units(), {number++, name}, initial);
-        extras.model.push_back({folder + peft::adapter_config_name, config.get<std::string>(), {}});
+        std::map<std::string, std::string> beside;
+        peft::turn_into_adapter_files(beside, text);
+        if (name.empty())
+            extras.files.merge(beside);
+        else
+            for (const auto& [file, content] : beside)
+                extras.model.push_back({folder + file, content, {}});
         add_files(extras, zero, form, folder, world);
     }
 }

@@ -118,21 +118,16 @@ comm::Agreed<Origin> find_origin(const RunStart& start, StartKind kind) {
     origin.pretrained = std::move(pretrained).value();
     if (origin.pretrained->holds_adapters())
         return comm::found_by_all(holds_an_adapter(start.model));
-    if (!start.adapters.variants.empty()) {
-        if (!origin.checkpoint)
-            if (const auto failure = origin.pretrained->begin_adapter_variants(
-                    start.spec, starts_of(start.adapters.variants), context.world))
-                return *failure;
-    } else if (start.adapters.config.init.takes_from_weights()) {
+    if (const peft::LoraConfig& adapter = start.adapters.front().config;
+        adapter.init.takes_from_weights()) {
         if (const auto failure =
-                take_out_initial_adapter(context.settings.values, start.adapters, start.spec,
+                take_out_initial_adapter(context.settings.values, adapter, start.spec,
                                          origin.checkpoint ? &*origin.checkpoint : nullptr,
                                          *origin.pretrained, context.world))
             return *failure;
     } else if (!origin.checkpoint && start.spec.has_adapters()) {
         if (const auto failure = origin.pretrained->begin_adapters(
-                start.spec, start.adapters.folder,
-                start_of(start.adapters, context.settings.values.run.seed), context.world))
+                start.spec, beginnings_of(start.adapters), context.world))
             return *failure;
     }
     return origin;

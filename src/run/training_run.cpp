@@ -136,7 +136,7 @@ MaybeFailure TrainingRun::add_weights_to_checkpoints(const Beginning& beginning)
 comm::Agreed<std::string> TrainingRun::compute_references() {
     const auto& [context, job, inputs, choices, learners, begun, certificate] = stages_;
     const config::Config& config = context.settings.values;
-    if (!inputs.adapters.variants.empty() || config.quantization.is_on() ||
+    if (are_several(inputs.adapters) || config.quantization.is_on() ||
         model::fp8_options(config.training) || inputs.spec.scores)
         return std::string();
     if (!references_) {

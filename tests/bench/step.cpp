@@ -24,7 +24,7 @@
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/hub/export_weights.hpp"
 #include "ringshard/hub/weights.hpp"
-#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/named_adapters.hpp"
 #include "ringshard/peft/written_adapter.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/train/training_stack.hpp"
@@ -83,17 +83,18 @@ struct Adapter {
     void add_to(model::ModelSpec& spec) const {
         if (folder.empty()) return;
         auto lora = peft::parse_adapter_config(config, folder.string());
-        if (const auto failure = peft::add_adapters(spec, lora.value())) throw Error(*failure);
+        if (const auto failure = peft::add_adapter(spec, lora.value())) throw Error(*failure);
     }
     // Fills the shards of trained weights.
     void load(const model::ModelSpec& spec, shard::Zero& zero, const comm::Group& group) const {
-        const auto stored = hub::StoredModel::open_file(folder / hub::adapter_weights_name, group);
-        if (const auto failure = peft::check_adapter(stored.value(), spec, folder.string()))
+        const std::vector<peft::AdapterOrigin> origins{
+            {{}, hub::StoredModel::open_file(folder / hub::adapter_weights_name, group).value()}};
+        if (const auto failure =
+                peft::check_adapter(*origins.front().stored, spec, folder.string()))
             throw Error(*failure);
         shard::TensorSums none({});
-        if (const auto failure =
-                hub::load_weights(peft::with_adapters({}, spec, {}, &stored.value()), spec, zero,
-                                  zero.trained_weights(), none))
+        if (const auto failure = hub::load_weights(peft::with_adapters({}, spec, origins), spec,
+                                                   zero, zero.trained_weights(), none))
             throw Error(*failure);
         zero.refresh_compute_weights();
     }

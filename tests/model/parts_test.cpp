@@ -88,21 +88,21 @@ std::map<std::string, BlockSpec> specs_with_experts() {
 BlockSpec spec_with_adapters() {
     BlockSpec spec = plain_spec();
     spec.attention().has_bias = true;
-    spec.adapters = {{"self_attn.q_proj", {4, scaling}},
-                     {"self_attn.v_proj", {3, scaling}},
-                     {"self_attn.o_proj", {2, scaling}},
-                     {"mlp.up_proj", {1, scaling}},
-                     {"mlp.down_proj", {5, scaling}}};
+    spec.adapters = {{.layers = {{"self_attn.q_proj", {4, scaling}},
+                                 {"self_attn.v_proj", {3, scaling}},
+                                 {"self_attn.o_proj", {2, scaling}},
+                                 {"mlp.up_proj", {1, scaling}},
+                                 {"mlp.down_proj", {5, scaling}}}}};
     return spec;
 }
 
 BlockSpec with_magnitudes(BlockSpec spec) {
-    for (auto& [layer, adapter] : spec.adapters) adapter.has_magnitude = true;
+    for (auto& [layer, adapter] : spec.adapters.front().layers) adapter.has_magnitude = true;
     return spec;
 }
 
 BlockSpec with_dropout(BlockSpec spec) {
-    for (auto& [layer, adapter] : spec.adapters) adapter.dropout = dropout;
+    for (auto& [layer, adapter] : spec.adapters.front().layers) adapter.dropout = dropout;
     return spec;
 }
 
@@ -133,11 +133,12 @@ void freeze(Freeze what, shard::UnitLayout& layout) {
 void add_masks(const BlockSpec& spec, const std::vector<shard::FlatUnit>& units,
                const at::Tensor& keys, Leaves& leaves) {
     if (!keys.defined()) return;
+    const std::map<std::string, AdapterSpec>& adapted = spec.adapters.front().layers;
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             const std::string name =
                 tensor.spec.name.substr(0, std::max<size_t>(7, tensor.spec.name.size()) - 7);
-            if (!spec.adapters.contains(name) || tensor.spec.name != name + ".weight") continue;
+            if (!adapted.contains(name) || tensor.spec.name != name + ".weight") continue;
             leaves[name + ".mask"] = ops::dropout(at::ones({tokens, tensor.spec.shape[1]}),
                                                   {keys, mix_bits(hash_text(name)), dropout})
                                          .to(at::kDouble);
@@ -165,8 +166,10 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     freeze(frozen, layout);
     const std::vector<shard::FlatUnit> units = layout.finish(1);
     // Magnitudes have a unit of their own, which is gathered in fp32.
-    const bool has_magnitudes = std::ranges::any_of(
-        spec.adapters, [](const auto& adapter) { return adapter.second.has_magnitude; });
+    const bool has_magnitudes =
+        !spec.adapters.empty() &&
+        std::ranges::any_of(spec.adapters.front().layers,
+                            [](const auto& layer) { return layer.second.has_magnitude; });
     BOOST_TEST(units.size() == (frozen == Freeze::nothing ? 1U : 2U) + (has_magnitudes ? 1U : 0U));
     std::vector<shard::UnitTensors::Part> weights;
     std::vector<shard::UnitTensors::Part> gradients;
@@ -298,7 +301,8 @@ BOOST_AUTO_TEST_CASE(experts_in_four_bits_become_numbers_a_few_at_a_time) {
         BlockSpec spec = plain_spec();
         spec.feed_forward().part =
             ExpertsSpec{.count = 6, .per_token = 2, .intermediate = 12, .tensors = tensors};
-        spec.adapters = {{experts_gate_up, {4, scaling}}, {experts_down, {2, scaling}}};
+        spec.adapters = {
+            {.layers = {{experts_gate_up, {4, scaling}}, {experts_down, {2, scaling}}}}};
         const Setting setting;
         shard::UnitLayout layout("block");
         const Block block(layout, spec);

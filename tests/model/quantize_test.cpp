@@ -12,7 +12,7 @@
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
 #include "ringshard/ops/int8.hpp"
-#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/named_adapters.hpp"
 
 using namespace ringshard;
 using shard::Codec;
@@ -203,14 +203,14 @@ void check_training(Codec form, const mesh::Cuts& cuts, at::ScalarType type,
         std::filesystem::path(RINGSHARD_GOLDENS) / "models" / "qwen3-tiny";
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     model::ModelSpec dense_spec = model::read_model_spec(folder / "config.json").value();
-    BOOST_REQUIRE(!peft::add_adapters(dense_spec, adapters));
+    BOOST_REQUIRE(!peft::add_adapter(dense_spec, adapters));
     model::ModelSpec spec = dense_spec;
     BOOST_REQUIRE(!model::quantize_frozen(spec, form));
     const auto stored = hub::StoredModel::open(folder);
     ByteCounter& bytes = test::world().flight_recorder().bytes();
-    const peft::AdapterStart start{.seed = 1};
+    const std::vector<peft::AdapterOrigin> origins{{{.seed = 1}}};
     const shard::ReadWeight read = with_large_b(
-        peft::with_adapters(hub::reader_of(stored.value(), spec, bytes), spec, start, nullptr));
+        peft::with_adapters(hub::reader_of(stored.value(), spec, bytes), spec, origins));
     const auto load = [&](Zero& zero) {
         shard::TensorSums none({});
         hub::CodeScales scales;

@@ -26,22 +26,17 @@ Expected<model::ModelSpec> adapted(const ordered_json& example, peft::LoraConfig
     auto read = peft::parse_adapter_config(text.dump(), "settings");
     if (!read) return read.failure();
     config = std::move(read).value();
-    if (const auto failure = peft::add_adapters(spec.value(), config)) return *failure;
+    if (const auto failure = peft::add_adapter(spec.value(), config)) return *failure;
     return spec;
 }
 
 // Rank and lora_alpha of every adapter, by the whole name of its layer.
 json modules_of(const model::ModelSpec& spec, bool is_rslora) {
     json modules = json::object();
-    const auto add = [&](const std::string& layer, const model::AdapterSpec& adapter) {
+    for (const auto& [layer, adapter] : spec.layers_of(0)) {
         const auto rank = static_cast<double>(adapter.rank);
         modules[layer] = {adapter.rank, adapter.scaling * (is_rslora ? std::sqrt(rank) : rank)};
-    };
-    for (size_t block = 0; block < spec.blocks.size(); ++block)
-        for (const auto& [layer, adapter] : spec.blocks[block].adapters)
-            add(format_text("model.layers.{}.{}", block, layer), adapter);
-    if (spec.head_adapter) add("lm_head", *spec.head_adapter);
-    if (spec.embedding_adapter) add("model.embed_tokens", *spec.embedding_adapter);
+    }
     return modules;
 }
 
@@ -120,7 +115,7 @@ BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
     model::ModelSpec spec =
         model::parse_model_spec("config.json", json::parse(text)["config"].dump()).value();
     peft::LoraConfig config{.r = 2};
-    BOOST_TEST(!peft::add_adapters(spec, config));
+    BOOST_TEST(!peft::add_adapter(spec, config));
     std::ranges::sort(config.target_modules);
     BOOST_TEST(
         (config.target_modules == std::vector<std::string>{"fc1", "fc2", "q_proj", "v_proj"}));
@@ -130,7 +125,7 @@ BOOST_AUTO_TEST_CASE(matrices_are_turned_where_the_models_are) {
     model::ModelSpec spec =
         model::read_model_spec(test::golden_folder() / "models/qwen2-tiny/config.json").value();
     peft::LoraConfig config{.fan_in_fan_out = true};
-    const auto failure = peft::add_adapters(spec, config);
+    const auto failure = peft::add_adapter(spec, config);
     BOOST_REQUIRE(failure);
     BOOST_TEST(failure->message.find("fan_in_fan_out = true: Qwen2ForCausalLM") !=
                std::string::npos);
@@ -142,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_rank_may_exceed_both_sides) {
         model::read_model_spec(test::golden_folder() / "models/qwen2-tiny/config.json").value();
     const auto refusal = [&](peft::LoraConfig config) {
         model::ModelSpec spec = base;
-        const auto failure = peft::add_adapters(spec, config);
+        const auto failure = peft::add_adapter(spec, config);
         return failure ? failure->message : "";
     };
     BOOST_TEST(refusal({.r = 48, .target_modules = {"all-linear"}}) == "");
@@ -162,7 +157,7 @@ BOOST_AUTO_TEST_CASE(targets_in_models_with_experts_are_those_of_peft) {
         const auto adapted = [&](peft::LoraConfig& config) {
             model::ModelSpec spec =
                 model::parse_model_spec("config.json", golden["config"].dump()).value();
-            return peft::add_adapters(spec, config);
+            return peft::add_adapter(spec, config);
         };
         const bool is_mixtral = golden["config"]["model_type"] == "mixtral";
         const std::vector<std::string> experts =

@@ -195,8 +195,10 @@ std::map<std::string, model::ModelSpec> specs_of_parts() {
     for (size_t block : {0, 2}) {
         specs["states"].blocks[block].mixer().part = model::DeltaNetSpec{.sizes = {2, 4, 16, 16}};
     }
+    specs["adapters"].add_learner("");
     for (model::BlockSpec& block : specs["adapters"].blocks)
-        block.adapters = {{"self_attn.q_proj", {.rank = 4}}, {"mlp.down_proj", {.rank = 8}}};
+        block.adapters.front().layers = {{"self_attn.q_proj", {.rank = 4}},
+                                         {"mlp.down_proj", {.rank = 8}}};
     specs["adapters"].frozen = {"model.layers.0.mlp.down_proj.weight",
                                 "model.layers.1.self_attn.o_proj.weight"};
     return specs;

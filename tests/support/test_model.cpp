@@ -34,7 +34,7 @@ model::ModelSpec spec_of(const std::filesystem::path& folder, const TestModel::O
         adapters = peft::parse_adapter_config(*read_file(file), file.string()).value();
     }
     if (adapters)
-        if (const auto failure = peft::add_adapters(spec, *adapters)) throw Error(*failure);
+        if (const auto failure = peft::add_adapter(spec, *adapters)) throw Error(*failure);
     if (options.frozen_form != shard::Codec::compute)
         if (const auto failure = model::quantize_frozen(spec, options.frozen_form))
             throw Error(*failure);
@@ -66,14 +66,14 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
     auto stored = hub::StoredModel::open(folder);
     if (const auto failure = hub::find_weights(stored.value(), spec)) throw Error(*failure);
     ByteCounter& bytes = group.flight_recorder().bytes();
-    std::optional<hub::StoredModel> adapter;
+    std::vector<peft::AdapterOrigin> origins;
+    if (options.adapters) origins.push_back({{1, options.adapters->init}});
     if (!options.adapter.empty())
-        adapter =
-            hub::StoredModel::open_file(options.adapter / hub::adapter_weights_name, group).value();
-    const peft::AdapterStart start{
-        1, options.adapters ? options.adapters->init : config::AdapterInit()};
-    const auto read = peft::with_adapters(hub::reader_of(stored.value(), spec, bytes), spec, start,
-                                          adapter ? &*adapter : nullptr);
+        origins = {{.stored = hub::StoredModel::open_file(
+                                  options.adapter / hub::adapter_weights_name, group)
+                                  .value()}};
+    const auto read =
+        peft::with_adapters(hub::reader_of(stored.value(), spec, bytes), spec, origins);
     shard::TensorSums none({});
     if (const auto failure = hub::load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);
@@ -82,7 +82,7 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
         throw Error(*failure);
     hub::write_scales(scales, zero);
     zero.refresh_compute_weights();
-    if (!adapter) peft::set_magnitudes(spec, zero);
+    if (options.adapter.empty()) peft::set_magnitudes(spec, zero);
     zero.refresh_compute_weights();
     zero.clear_gradients();
 }

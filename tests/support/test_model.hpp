@@ -8,7 +8,7 @@
 #include "ringshard/comm/group.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh.hpp"
-#include "ringshard/peft/adapters.hpp"
+#include "ringshard/peft/named_adapters.hpp"
 #include "ringshard/train/training_stack.hpp"
 #include "shard_batch.hpp"
 

@@ -275,12 +275,16 @@ struct AdapterSpec {
     bool has_bias = false;  // of B
 };
 
-// One of several adapters that train together, each of them on rows of its own. The names of its
-// tensors have its name behind lora_A and lora_B.
-struct AdapterVariant {
-    std::string name;
-    std::map<std::string, AdapterSpec> layers{};  // by linear layer; none: this block has none
-    std::set<std::string> biases{};  // linear layers whose biases it has in place of the model's
+// What a learner trains beside a block, or beside the parts of a model outside of its blocks. The
+// only adapter of a run has no name. Several train together on rows of their own, and the names of
+// their tensors have that of the adapter behind lora_A and lora_B.
+struct NamedAdapter {
+    std::string name{};
+    std::map<std::string, AdapterSpec>
+        layers{};  // by linear layer; none: it leaves all as they are
+    // What one of several has in place of the model's: in a block the biases of these linear
+    // layers, outside of blocks the modules of these names.
+    std::set<std::string> own{};
 };
 
 // In a mixer tokens see others, in a feed-forward each is by itself.
@@ -312,8 +316,7 @@ struct BlockSpec {
     std::optional<LayerSpec<FeedForwardSpec>> last{LayerSpec<FeedForwardSpec>{
         .part = MlpSpec{}, .norms = {.before = "post_attention_layernorm", .behind = {}}}};
     std::optional<LayerSpec<LayerEmbeddingSpec>> embedding{};  // behind these
-    std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
-    std::vector<AdapterVariant> variants{};         // in their place; the same names in all blocks
+    std::vector<NamedAdapter> adapters{};  // of each learner; layers are named as "mlp.down_proj"
     // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
     bool has_biases_apart = false;
     double residual_multiplier = 1;  // the factor of all layers

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,24 +37,12 @@ struct LayerEmbeddingsSpec {
     std::string table = "model.embed_tokens_per_layer";
     std::string projection = "model.per_layer_model_projection";
     std::string norm = "model.per_layer_projection_norm";
-    std::optional<AdapterSpec> adapter{};  // of the projection
 };
 
 // A stored scalar: a tensor without dimensions.
 struct Constant {
     std::string name;
     float value;
-};
-
-// The modules outside of the blocks that one of the adapters that train together trains whole, in
-// place of the model's, or adapts.
-struct OwnModules {
-    bool embedding = false;
-    bool head = false;
-    bool final_norm = false;
-    std::optional<AdapterSpec> head_adapter{};  // beside the model's head
-
-    bool has_any() const { return embedding || head || final_norm || head_adapter; }
 };
 
 // Rows of the frozen embedding and of the frozen head that train beside an adapter.
@@ -125,10 +114,9 @@ struct ModelSpec {
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;
-    std::optional<AdapterSpec> head_adapter{};       // of the output layer
-    std::optional<AdapterSpec> embedding_adapter{};  // of the embedding
+    // Of the layers outside of the blocks, by their names in files: as many as each block has.
+    std::vector<NamedAdapter> adapters{};
     TrainedRowsSpec trained_rows{};
-    std::vector<OwnModules> own_modules{};  // of each of BlockSpec::variants, or empty
 
     // Whether the tensor is a table of embeddings, whose rows are of tokens.
     bool is_table(const std::string& tensor) const;
@@ -136,11 +124,15 @@ struct ModelSpec {
     bool has_row_for_each_token(const std::string& tensor) const;
     // The shape of a tensor in the model's files, which may have fewer rows for tokens.
     std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor) const;
-    bool has_adapters() const;
-    // The adapters of linear layers, and of experts, by the layer's name in files; not those of the
-    // embedding, nor of several that train together.
-    std::map<std::string, AdapterSpec> adapters_by_layer() const;
-    bool has_dropout() const;
+    bool has_adapters() const { return !adapters.empty(); }
+    // The layers that a learner adapts, in blocks and outside of them, by their names in files.
+    std::map<std::string, AdapterSpec> layers_of(size_t learner) const;
+    // Whether some learner adapts a layer in this way.
+    bool any_adapter(const std::function<bool(const AdapterSpec&)>& is_so) const;
+    // Gives the model one more learner, which adapts nothing so far, and returns its number.
+    size_t add_learner(const std::string& name);
+    // Returns to the model alone.
+    void remove_learners();
     int64_t head_rows() const { return scores ? scores->count : vocabulary; }
     attention::HeadCounts heads() const;  // of the blocks that attend
     // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.
@@ -152,11 +144,8 @@ struct ModelSpec {
     // Returns the tensors that no run trains: corrections of routers, factors of the stream.
     std::set<std::string> never_trained() const;
     // Whether adapters change one of two tied matrices and not the other.
-    bool adapters_part_tied_head() const {
-        return tied && (head_adapter || embedding_adapter ||
-                        (!trained_rows.empty() && !trained_rows.head_has_those_of_embedding));
-    }
-    // Those that train on rows of their own: each variant of an adapter, or the model.
+    bool adapters_part_tied_head() const;
+    // Those that train on rows of their own: each adapter, or the model.
     int64_t num_learners() const;
     int64_t num_experts() const;  // of a block that has some; 0: none has
     // Whether blocks read rows that other parts of the model have made for them.

@@ -184,6 +184,9 @@ private:
                             const at::Tensor& x) const;
     // The head of rows of one adapter, or of the model.
     const HeadParameters& head_of(const TokenBatch& batch) const;
+    // Calls `work` with the table of each learner that has one of its own, and its range of tokens.
+    template <class Work>
+    void for_own_tables(const TokenBatch& batch, Work work) const;
     Pass reading(const TokenBatch& batch, const Positions& positions,
                  std::span<const LayerCache> caches = {}) const;
     // Of a module, but not of slices of experts: gathered, or where gradients are added up.

@@ -68,12 +68,12 @@ std::string widened_adapter_config(const std::string& text);
 // Returns true if a text is a name or the end of one, and no expression.
 bool is_plain_name(const std::string& text);
 
-// Adds adapters to the linear layers that the configuration names, and freezes all weights of the
-// model but those of modules_to_save and `bias`. Lists "all-linear" and missing targets are
-// replaced by names. Fails (78) where a name matches no layer.
-std::optional<Failure> add_adapters(model::ModelSpec& spec, LoraConfig& config);
+// Gives the model a learner without a name, which adapts the linear layers that the configuration
+// names, and freezes all weights of the model but those of modules_to_save and `bias`. Lists
+// "all-linear" and missing targets are replaced by names. Fails (78) where a name matches no layer.
+std::optional<Failure> add_adapter(model::ModelSpec& spec, LoraConfig& config);
 // Fails (78) where a pattern, a block or an excluded name of the configuration concerns no layer:
-// PEFT passes over it. `spec`: with the adapters of the configuration.
+// PEFT passes over it. `spec`: with the adapter of the configuration alone.
 std::optional<Failure> find_idle_choice(const model::ModelSpec& spec, const LoraConfig& config);
 bool has_adapters(const std::vector<shard::FlatUnit>& units);
 // Returns the names of the tensors of all adapters.
@@ -107,14 +107,6 @@ struct AdapterStart {
     uint64_t seed = 0;
     config::AdapterInit init{};
 };
-
-// Returns a reader that takes tensors of adapters and of modules_to_save from `stored`, and those
-// that it does not hold from `model`. Without `stored`, adapters have their first values: A is
-// uniform within 1 / sqrt(in) (PEFT's kaiming_uniform with a = sqrt(5)) or normal with the
-// deviation 1 / rank, a function of the seed, the tensor's name and the element; B is 0;
-// set_magnitudes() is for the rest. The arguments must outlive it.
-shard::ReadWeight with_adapters(shard::ReadWeight model, const model::ModelSpec& spec,
-                                const AdapterStart& start, const hub::StoredModel* stored);
 
 // Sets the magnitudes of all adapters to the norms of the rows of their weights, in the compute
 // type: DoRA's first values. Collective over the zero group.

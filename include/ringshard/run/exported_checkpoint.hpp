@@ -20,12 +20,13 @@ struct ExportedCheckpoint {
     static comm::Agreed<ExportedCheckpoint> find(const comm::Group& world,
                                                  const std::filesystem::path& source, bool merges);
 
-    bool writes_adapter() const { return adapter && !merges; }
+    bool has_several() const { return !adapters.empty() && !adapters.front().name.empty(); }
+    std::vector<std::string> names() const;  // of several adapters
+    bool writes_adapter() const { return !adapters.empty() && !merges; }
 
     checkpoint::Checkpoint checkpoint;
     model::ModelSpec spec;  // with the adapters of the checkpoint
-    std::optional<peft::LoraConfig> adapter{};
-    StoredVariants variants{};
+    std::vector<StoredAdapter> adapters{};
     bool merges = false;
 };
 

@@ -9,16 +9,15 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/hub/safetensors.hpp"
 #include "ringshard/hub/weights.hpp"
-#include "ringshard/peft/adapter_variants.hpp"
-#include "ringshard/peft/adapters.hpp"
 #include "ringshard/peft/initial_adapter.hpp"
+#include "ringshard/peft/named_adapters.hpp"
 
 namespace ringshard::run {
 
-// How one of several adapters that train together begins.
-struct VariantStart {
+// How an adapter begins: with the numbers of the adapter in `folder`, or if that is empty anew.
+struct BegunAdapter {
     peft::AdapterStart start;
-    std::filesystem::path folder;  // of an adapter to go on from; empty: it begins anew
+    std::filesystem::path folder;
 };
 
 // The model that a run begins with: a Hugging Face folder, or a checkpoint. Weights that were
@@ -46,27 +45,20 @@ public:
     // Returns a reader of every wanted weight. This must outlive it.
     shard::ReadWeight reader(const model::ModelSpec& spec, ByteCounter& bytes) const;
 
-    // The adapters of the spec, and its modules that are trained whole, begin with the numbers of
-    // the adapter in `folder`; without a folder adapters begin anew. Fails (65) where that adapter
-    // is of another model. Collective over the group.
+    // The adapters of the spec, with their modules that are trained whole, begin so. Fails (65)
+    // where an adapter in a folder is of another model. Collective over the group.
     std::optional<comm::AgreedFailure> begin_adapters(const model::ModelSpec& spec,
-                                                      const std::filesystem::path& folder,
-                                                      const peft::AdapterStart& start,
+                                                      const std::vector<BegunAdapter>& beginnings,
                                                       const comm::Group& group);
-    // The same of adapters that train together.
-    std::optional<comm::AgreedFailure> begin_adapter_variants(
-        const model::ModelSpec& spec, const std::vector<VariantStart>& starts,
-        const comm::Group& group);
     // The adapter is a part of the weights: load() takes it out of them. With `begins` the adapters
     // of the spec begin with its numbers.
     enum class Begins { no, yes };
     void take_out(const model::ModelSpec& spec, peft::InitialAdapter initial, Begins begins);
     // Returns that adapter, or nullptr.
     const peft::InitialAdapter* initial_adapter() const { return initial_ ? &*initial_ : nullptr; }
-    // Returns true if adapters of the spec have first values, and none of a file.
-    bool begins_adapters() const { return adapters_ && !adapters_->stored; }
-    // Returns the spec without those adapters, of several that train together, that have the
-    // numbers of a file.
+    // Returns true if this gives adapters their first values.
+    bool begins_adapters() const { return adapters_.has_value(); }
+    // Returns the spec without the layers of adapters that have the numbers of a file.
     model::ModelSpec with_begun_adapters(model::ModelSpec spec) const;
     // Returns true if the checkpoint holds adapters.
     bool holds_adapters() const;
@@ -88,9 +80,7 @@ private:
     std::unique_ptr<Pretrained> base_;     // the folder that holds them
     struct Adapters {
         model::ModelSpec spec;
-        peft::AdapterStart start;
-        std::optional<hub::StoredModel> stored;
-        std::vector<peft::VariantOrigin> of_variants{};  // of several that train together
+        std::vector<peft::AdapterOrigin> origins;
     };
     std::optional<Adapters> adapters_;
     std::optional<peft::InitialAdapter> initial_;

@@ -14,20 +14,17 @@
 
 namespace ringshard::run {
 
-// One of several adapters that train together, with the settings of a run of its own.
-struct AdapterInJob {
-    std::string name;
+// An adapter as the settings ask for it, with the settings of a run of its own.
+struct AskedAdapter {
+    std::string name;  // of one of several that train together; empty: it is the only one
     config::Settings settings;
     peft::LoraConfig config{};
     std::filesystem::path folder{};  // of an adapter to go on from; empty: it begins anew
 };
+// At least one: a run without adapters has one that is not used.
+using AskedAdapters = std::vector<AskedAdapter>;
 
-// The adapters that the settings ask for.
-struct AskedAdapters {
-    peft::LoraConfig config{};
-    std::filesystem::path folder{};        // of an adapter to go on from; empty: they begin anew
-    std::vector<AdapterInJob> variants{};  // in their place
-};
+inline bool are_several(const AskedAdapters& adapters) { return !adapters.front().name.empty(); }
 
 // A learner of a run, with the settings of a run of its own. One without a name has those of the
 // run.
@@ -39,10 +36,8 @@ struct LearnerInJob {
 std::vector<LearnerInJob> learners_of(const config::Settings& settings,
                                       const AskedAdapters& adapters);
 
-// How adapters begin that have no folder.
-peft::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
-// The same of each of those that train together, and their folders.
-std::vector<VariantStart> starts_of(const std::vector<AdapterInJob>& adapters);
+// How the adapters begin.
+std::vector<BegunAdapter> beginnings_of(const AskedAdapters& adapters);
 
 // Returns true if the settings ask for adapters.
 bool asks_for_adapters(const config::Config& config);
@@ -57,7 +52,7 @@ comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings
 // run, or reads that of the checkpoint it goes on from, and lets `model` take it out of its
 // weights. Collective over the world.
 std::optional<comm::AgreedFailure> take_out_initial_adapter(
-    const config::Config& config, const AskedAdapters& adapters, const model::ModelSpec& spec,
+    const config::Config& config, const peft::LoraConfig& adapter, const model::ModelSpec& spec,
     const checkpoint::Checkpoint* checkpoint, Pretrained& model, const comm::Group& world);
 // The same of a checkpoint that is exported.
 std::optional<comm::AgreedFailure> take_out_initial_adapter(
@@ -73,16 +68,17 @@ std::optional<Failure> refuse_whole_training(const model::ModelSpec& spec,
 std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
                                       AskedAdapters& adapters);
 
-// The adapters that trained together in the run of a checkpoint, with adapter_config.json of each.
-struct StoredVariants {
-    std::vector<std::string> names;
-    std::vector<peft::LoraConfig> configs;
-    std::vector<std::string> texts;
+// An adapter that a checkpoint was made with.
+struct StoredAdapter {
+    std::string name;  // of one of several; empty: it is the only one
+    std::string text;  // of adapter_config.json
+    peft::LoraConfig config;
 };
-// Returns them; none where a checkpoint has one adapter, or none.
-Expected<StoredVariants> stored_variants_of(const checkpoint::Checkpoint& checkpoint);
-
-// Returns the adapters that a checkpoint was made with, if any.
-Expected<std::optional<peft::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint);
+// Returns them, of the texts of a checkpoint.
+Expected<std::vector<StoredAdapter>> stored_adapters_of(
+    const std::map<std::string, std::string>& texts, const std::string& checkpoint);
+// Gives the model these adapters.
+std::optional<Failure> add_stored_adapters(model::ModelSpec& spec,
+                                           const std::vector<StoredAdapter>& adapters);
 
 }  // namespace ringshard::run

@@ -31,7 +31,6 @@ ProjectionSpec qkv_of(const BlockSpec& block, const AttentionSpec& attention) {
                         .has_bias = attention.has_bias,
                         .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
-                        .variants = block.variants,
                         .matrix = block.matrices};
     if (attention.values_are_keys) spec.layers.pop_back();
     if (!attention.has_keys()) spec.layers.resize(1);
@@ -87,7 +86,6 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
                   .in = spec.out_width(),
                   .has_bias = spec.has_out_bias,
                   .adapters = block.adapters,
-                  .variants = block.variants,
                   .matrix = block.matrices}),
       head_norms_(head_norms_of(unit, saved, block, spec)),
       is_fused_by_heads_(spec.is_fused_by_heads),

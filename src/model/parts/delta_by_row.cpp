@@ -14,10 +14,7 @@ ProjectionSpec::Layer layer(const char* name, int64_t out) { return {in_attentio
 
 ProjectionSpec product(const BlockSpec& block, std::vector<ProjectionSpec::Layer> layers,
                        int64_t in) {
-    return {.layers = std::move(layers),
-            .in = in,
-            .adapters = block.adapters,
-            .variants = block.variants};
+    return {.layers = std::move(layers), .in = in, .adapters = block.adapters};
 }
 
 ProjectionSpec in_product(const BlockSpec& block, const DeltaByRowSpec& spec) {

@@ -89,15 +89,11 @@ DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec&
                    const DeltaNetSpec& spec)
     : StateMixer(saved, spec.sizes),
       is_grouped_(spec.layers == DeltaLayers::grouped),
-      in_(unit, {.layers = in_layers(spec),
-                 .in = block.width,
-                 .adapters = block.adapters,
-                 .variants = block.variants}),
+      in_(unit, {.layers = in_layers(spec), .in = block.width, .adapters = block.adapters}),
       state_(unit, state_of(spec, block.norm.epsilon), sizes_),
       out_(unit, {.layers = {{spec.out, block.width}},
                   .in = sizes_.values(),
-                  .adapters = block.adapters,
-                  .variants = block.variants}) {}
+                  .adapters = block.adapters}) {}
 
 at::Tensor DeltaNet::columns(const at::Tensor& rows) const {
     return rows.narrow(1, 0, sizes_.columns());

@@ -8,22 +8,32 @@
 
 namespace ringshard::model {
 
-ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix,
-                             const AdapterSpec& adapter, int64_t experts,
-                             const std::vector<int64_t>& shape, const LowRank::Declared& declared)
+namespace {
+
+std::string matrix_of(const char* matrix, const NamedAdapter& adapter,
+                      const std::string& parameter) {
+    return format_text("{}.{}", expert_adapter_prefix(adapter.layers, parameter),
+                       matrix_name(matrix, adapter.name));
+}
+
+}  // namespace
+
+ExpertAdapter::ExpertAdapter(shard::UnitLayout& unit, const NamedAdapter& adapter, size_t number,
+                             const std::string& parameter, int64_t experts,
+                             const std::vector<int64_t>& shape)
     : experts_(experts),
-      rank_(adapter.rank),
-      scaling_(adapter.scaling),
-      a_(unit.add({.tensors = {{format_text("{}.{}", prefix, matrix_name("lora_A", declared.name)),
-                                {experts * rank_, shape[1]}}},
-                   .is_made_by_run = true,
-                   .variant = declared.number})),
-      b_(unit.add({.tensors = {{format_text("{}.{}", prefix, matrix_name("lora_B", declared.name)),
-                                {shape[0], rank_ * experts}}},
-                   .initial = shard::InitialValues::zeros,
-                   .is_made_by_run = true,
-                   .update = shard::UpdateKind::decaying_at_own_rate,
-                   .variant = declared.number})),
+      rank_(adapter.layers.at(parameter).rank),
+      scaling_(adapter.layers.at(parameter).scaling),
+      a_(unit.add(
+          {.tensors = {{matrix_of("lora_A", adapter, parameter), {experts * rank_, shape[1]}}},
+           .is_made_by_run = true,
+           .variant = number})),
+      b_(unit.add(
+          {.tensors = {{matrix_of("lora_B", adapter, parameter), {shape[0], rank_ * experts}}},
+           .initial = shard::InitialValues::zeros,
+           .is_made_by_run = true,
+           .update = shard::UpdateKind::decaying_at_own_rate,
+           .variant = number})),
       operations_(2 * static_cast<double>(rank_ * (shape[0] + shape[1]))) {}
 
 at::Tensor ExpertAdapter::a_of(const Rows& rows, const shard::UnitTensors& tensors) const {

@@ -17,11 +17,9 @@ namespace ringshard::model {
 // there of an expert.
 class ExpertAdapter {
 public:
-    // `prefix`: of the names of A and B. `shape`: [out, in] of an expert. `declared`: the adapter
-    // that this is a part of.
-    ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix, const AdapterSpec& adapter,
-                  int64_t experts, const std::vector<int64_t>& shape,
-                  const LowRank::Declared& declared);
+    // Of learner `number` for experts_gate_up or experts_down. `shape`: [out, in] of an expert.
+    ExpertAdapter(shard::UnitLayout& unit, const NamedAdapter& adapter, size_t number,
+                  const std::string& parameter, int64_t experts, const std::vector<int64_t>& shape);
 
     // The rows of the experts, in the order of the experts.
     struct Rows {

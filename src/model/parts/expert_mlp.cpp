@@ -41,26 +41,20 @@ std::vector<std::string> inner_layers(const ExpertsSpec& spec) {
     return {spec.gate, spec.up};
 }
 
-// Returns the adapter of a matrix of the experts, or one for each that trains together with
-// others; nothing in place of those that leave the matrix as it is.
+// Returns what each learner adds to a matrix of the experts; nothing in place of those that leave
+// the matrix as it is.
 std::vector<std::optional<ExpertAdapter>> adapters_of(shard::UnitLayout& unit,
                                                       const BlockSpec& block, const char* parameter,
                                                       const std::vector<int64_t>& shape) {
-    std::vector<std::optional<ExpertAdapter>> adapters;
-    const auto add = [&](const LowRank::Declared& declared) {
-        adapters.emplace_back();
-        const auto found = declared.layers.find(parameter);
-        if (found != declared.layers.end())
-            adapters.back().emplace(unit, expert_adapter_prefix(declared.layers, parameter),
-                                    found->second, block.experts()->count, shape, declared);
-    };
-    if (block.variants.empty()) add({block.adapters});
-    for (size_t number = 0; number < block.variants.size(); ++number)
-        add({block.variants[number].layers, block.variants[number].name, number});
+    std::vector<std::optional<ExpertAdapter>> adapters(block.adapters.size());
+    for (size_t number = 0; number < adapters.size(); ++number)
+        if (block.adapters[number].layers.contains(parameter))
+            adapters[number].emplace(unit, block.adapters[number], number, parameter,
+                                     block.experts()->count, shape);
     return adapters;
 }
 
-bool adapts_experts(const AdapterVariant& adapter) {
+bool adapts_experts(const NamedAdapter& adapter) {
     return adapter.layers.contains(experts_gate_up) || adapter.layers.contains(experts_down);
 }
 
@@ -115,23 +109,23 @@ ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block, const Expe
       down_bias_(bias_of(unit, spec_, spec_.down, width_)),
       gate_up_adapters_(adapters_of(unit, block, experts_gate_up, {spec_.inner_width(), width_})),
       down_adapters_(adapters_of(unit, block, experts_down, {width_, spec_.intermediate})),
-      num_variants_(std::ranges::any_of(block.variants, adapts_experts) ? block.variants.size()
+      num_adapters_(std::ranges::any_of(block.adapters, adapts_experts) ? block.adapters.size()
                                                                         : 0) {}
 
 std::vector<int64_t> ExpertMlp::tokens_by_adapter(const ProjectionContext& context,
                                                   int64_t tokens) const {
     const std::vector<int64_t>& bounds = context.rows.bounds;
-    if (num_variants_ == 0 || bounds.empty()) return {tokens};
+    if (num_adapters_ == 0 || bounds.empty()) return {tokens};
     std::vector<int64_t> counts;
-    for (size_t number = 0; number + 1 < num_variants_; ++number)
+    for (size_t number = 0; number + 1 < num_adapters_; ++number)
         counts.push_back(bounds.at(number + 1) - bounds.at(number));
-    counts.push_back(tokens - bounds.at(num_variants_ - 1));  // with the fillers
+    counts.push_back(tokens - bounds.at(num_adapters_ - 1));  // with the fillers
     return counts;
 }
 
 const ExpertAdapter* ExpertMlp::adapter_of(const Rows& rows, const Adapters& adapters) const {
-    if (num_variants_ > 0 && rows.context.rows.bounds.empty()) return nullptr;
-    if (num_variants_ == 0 && adapters.size() > 1) return nullptr;  // all of other layers
+    const bool is_of_model = num_adapters_ > 1 && rows.context.rows.bounds.empty();
+    if (num_adapters_ == 0 || is_of_model) return nullptr;
     const std::optional<ExpertAdapter>& adapter = adapters.at(rows.adapter);
     return adapter ? &*adapter : nullptr;
 }

@@ -85,7 +85,7 @@ private:
     std::optional<shard::ParameterId> down_bias_;     // [count, w]
     Adapters gate_up_adapters_;
     Adapters down_adapters_;
-    size_t num_variants_;  // adapters that train together; 0 if none of them is of experts
+    size_t num_adapters_;  // 0 if none of them is of experts
 };
 
 }  // namespace ringshard::model

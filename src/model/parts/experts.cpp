@@ -60,10 +60,8 @@ std::unique_ptr<const NormedRows> router_input_of(shard::UnitLayout& unit, Saved
 std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& block,
                                   const ExpertsSpec& spec) {
     if (spec.shared_gate.empty()) return std::nullopt;
-    return Projection(unit, {.layers = {{spec.shared_gate, 1}},
-                             .in = block.width,
-                             .adapters = block.adapters,
-                             .variants = block.variants});
+    return Projection(
+        unit, {.layers = {{spec.shared_gate, 1}}, .in = block.width, .adapters = block.adapters});
 }
 
 std::unique_ptr<const Mlp> shared_of(shard::UnitLayout& unit, SavedLayout& slots,
@@ -139,7 +137,6 @@ Experts::Experts(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& b
                      .in = width_,
                      .has_bias = spec_.router_has_bias,
                      .adapters = block.adapters,
-                     .variants = block.variants,
                      .form = form_of_router(spec_),
                      .is_never_quantised = true}),
       router_input_(router_input_of(unit, slots, block, spec_, stream)),

@@ -15,11 +15,7 @@ namespace {
 
 ProjectionSpec latent_projection(const BlockSpec& block, const std::string& name, int64_t in,
                                  int64_t out, bool has_bias = false) {
-    return {.layers = {{name, out}},
-            .in = in,
-            .has_bias = has_bias,
-            .adapters = block.adapters,
-            .variants = block.variants};
+    return {.layers = {{name, out}}, .in = in, .has_bias = has_bias, .adapters = block.adapters};
 }
 
 int64_t width_of_queries(const LatentSpec& spec) { return spec.heads.query_heads * spec.key_dim; }

@@ -10,14 +10,10 @@ LayerEmbedding::LayerEmbedding(shard::UnitLayout& unit, SavedLayout& slots, cons
                                const LayerEmbeddingSpec& spec)
     : width_(spec.width),
       activation_(spec.activation),
-      gate_(unit, {.layers = {{spec.gate, spec.width}},
-                   .in = block.width,
-                   .adapters = block.adapters,
-                   .variants = block.variants}),
-      down_(unit, {.layers = {{spec.down, block.width}},
-                   .in = spec.width,
-                   .adapters = block.adapters,
-                   .variants = block.variants}),
+      gate_(unit,
+            {.layers = {{spec.gate, spec.width}}, .in = block.width, .adapters = block.adapters}),
+      down_(unit,
+            {.layers = {{spec.down, block.width}}, .in = spec.width, .adapters = block.adapters}),
       inner_(slots.add(config::ActivationPolicy::all)) {}
 
 void LayerEmbedding::make_inner(const Pass& pass, const at::Tensor& x) const {

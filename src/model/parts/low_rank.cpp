@@ -55,57 +55,58 @@ void scale_columns(const at::Tensor& columns, const at::Tensor& row) {
 }  // namespace
 
 std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec& spec,
-                                   const Declared& declared) {
-    shard::ParameterGroup all_a{.tensors = {}, .is_made_by_run = true, .variant = declared.number};
+                                   size_t number) {
+    const auto& [name, layers, own] = spec.adapters.at(number);
+    shard::ParameterGroup all_a{.tensors = {}, .is_made_by_run = true, .variant = number};
     for (const ProjectionSpec::Layer& layer : spec.layers)
-        if (const auto found = declared.layers.find(layer.adapter_name());
-            found != declared.layers.end())
+        if (const auto found = layers.find(layer.adapter_name()); found != layers.end())
             all_a.tensors.push_back(
-                {format_text("{}.{}", layer.adapter_name(), matrix_name("lora_A", declared.name)),
+                {format_text("{}.{}", layer.adapter_name(), matrix_name("lora_A", name)),
                  {found->second.rank, spec.in}});
     if (all_a.tensors.empty()) return std::nullopt;
     LowRank made(unit.add(all_a));
     int64_t column = 0;
     for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
-        made.add_layer(unit, spec, declared, layer, column);
+        made.add_layer(unit, spec, number, layer, column);
         column += spec.layers[layer].out;
     }
     return made;
 }
 
-void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
-                        const Declared& declared, size_t layer, int64_t column) {
+void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t number,
+                        size_t layer, int64_t column) {
+    const auto& [learner, layers, own] = spec.adapters.at(number);
     const std::string& name = spec.layers[layer].adapter_name();
     const int64_t out = spec.layers[layer].out;
-    const auto found = declared.layers.find(name);
-    if (found == declared.layers.end()) return;
+    const auto found = layers.find(name);
+    if (found == layers.end()) return;
     const AdapterSpec& adapter = found->second;
     const shard::ParameterId b =
-        unit.add({.tensors = {{format_text("{}.{}", name, matrix_name("lora_B", declared.name)),
+        unit.add({.tensors = {{format_text("{}.{}", name, matrix_name("lora_B", learner)),
                                {out, adapter.rank}}},
                   .initial = shard::InitialValues::zeros,
                   .is_made_by_run = true,
                   .update = shard::UpdateKind::decaying_at_own_rate,
-                  .variant = declared.number});
+                  .variant = number});
     std::optional<shard::ParameterId> magnitude;
     if (adapter.has_magnitude)
-        magnitude = unit.add(
-            {.tensors = {{format_text("{}.{}", name, magnitude_name(declared.name)), {out}}},
-             .initial = shard::InitialValues::ones,
-             .placement = {.codec = shard::Codec::fp32},
-             .is_made_by_run = true,
-             .update = shard::UpdateKind::decaying_at_own_rate,
-             .variant = declared.number});
+        magnitude =
+            unit.add({.tensors = {{format_text("{}.{}", name, magnitude_name(learner)), {out}}},
+                      .initial = shard::InitialValues::ones,
+                      .placement = {.codec = shard::Codec::fp32},
+                      .is_made_by_run = true,
+                      .update = shard::UpdateKind::decaying_at_own_rate,
+                      .variant = number});
     std::optional<shard::ParameterId> bias;
     if (adapter.has_bias)
-        bias = unit.add({.tensors = {{format_text("{}.{}", name, bias_name(declared.name)), {out}}},
+        bias = unit.add({.tensors = {{format_text("{}.{}", name, bias_name(learner)), {out}}},
                          .initial = shard::InitialValues::zeros,
                          .is_made_by_run = true,
                          .update = shard::UpdateKind::at_own_rate,
-                         .variant = declared.number});
+                         .variant = number});
     const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
     layers_.push_back({b, magnitude, bias, column, out, rank_, adapter.rank, adapter.scaling, salt,
-                       mix_bits(salt, declared.number)});
+                       mix_bits(salt, number)});
     rank_ += adapter.rank;
     dropout_ = adapter.dropout;
     has_magnitudes_ = has_magnitudes_ || adapter.has_magnitude;
@@ -166,10 +167,11 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
     }
 }
 
-LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Tensor& dy) const {
+LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Tensor& dy,
+                                          const at::Tensor& scaled) const {
     const auto& [context, weights, base] = operands;
     Gradient gradient{.y = dy,
-                      .scaled = has_magnitudes_ ? dy.clone() : dy,
+                      .scaled = scaled,
                       .inner = at::empty({dy.size(0), rank_}, dy.options()),
                       .norms = {}};
     for (const Layer& layer : layers_) {
@@ -182,17 +184,6 @@ LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Te
                        .mul_(layer.scaling));
     }
     return gradient;
-}
-
-at::Tensor LowRank::base_input_gradient(const Operands& operands, const Gradient& gradient) const {
-    return weight_product_backward(
-        operands.context, drops(operands.context) ? gradient.y : gradient.scaled, operands.base);
-}
-
-at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gradient) const {
-    at::Tensor dx = base_input_gradient(operands, gradient);
-    add_input_gradient(operands, gradient, dx);
-    return dx;
 }
 
 // Returns the gradient of the dropped inputs of a layer.

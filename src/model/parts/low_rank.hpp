@@ -27,15 +27,9 @@ std::string matrix_name(const char* matrix, const std::string& adapter);
 // side, A [r, in], and are one product where nothing is dropped. Dimensions: t tokens, r all ranks.
 class LowRank {
 public:
-    // An adapter as a projection declares it: by layer, and which of several it is.
-    struct Declared {
-        const std::map<std::string, AdapterSpec>& layers;
-        std::string name{};  // of one of several; else empty
-        size_t number = 0;
-    };
-    // Nothing where no layer has an adapter.
+    // What learner `number` adds to the layers; nothing where it adapts none of them.
     static std::optional<LowRank> of(shard::UnitLayout& unit, const ProjectionSpec& spec,
-                                     const Declared& declared);
+                                     size_t number);
 
     // The tensors that a call reads: `base` is the weight [out, in] of all layers.
     struct Operands {
@@ -54,14 +48,12 @@ public:
         at::Tensor inner;               // [t, r], of x A^T
         std::vector<at::Tensor> norms;  // by layer; undefined without a magnitude
     };
-    Gradient begin_backward(const Operands& operands, const at::Tensor& dy) const;
-    // Returns the gradient of x, of x W^T too.
-    at::Tensor input_gradient(const Operands& operands, const Gradient& gradient) const;
-    // Returns that of x W^T alone.
-    at::Tensor base_input_gradient(const Operands& operands, const Gradient& gradient) const;
-    // Returns dy as the gradient of x W^T has it, with c_i where nothing is dropped.
-    at::Tensor base_gradient(const Operands& operands, const at::Tensor& dy) const {
-        return drops(operands.context) ? dy : begin_backward(operands, dy).scaled;
+    // Scales `scaled`, a copy of dy where there are magnitudes, else dy itself.
+    Gradient begin_backward(const Operands& operands, const at::Tensor& dy,
+                            const at::Tensor& scaled) const;
+    // Whether the gradient of x W^T is dy with c_i, as where nothing is dropped.
+    bool scales_base(const ProjectionContext& context) const {
+        return has_magnitudes_ && !drops(context);
     }
     // Adds to the gradient of x, which has that of x W^T, what the adapter adds to it.
     void add_input_gradient(const Operands& operands, const Gradient& gradient,
@@ -93,8 +85,8 @@ private:
         uint64_t norms_key;  // in RowNorms
     };
     explicit LowRank(shard::ParameterId a) : a_(a) {}
-    void add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, const Declared& declared,
-                   size_t layer, int64_t column);
+    void add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t number, size_t layer,
+                   int64_t column);
     bool drops(const ProjectionContext& context) const {
         return dropout_ > 0 && context.dropout_keys.defined();
     }

@@ -17,8 +17,7 @@ ProjectionSpec projection(const BlockSpec& block, std::string name, int64_t in, 
     return {.layers = {{std::move(name), out}},
             .in = in,
             .has_bias = has_bias,
-            .adapters = block.adapters,
-            .variants = block.variants};
+            .adapters = block.adapters};
 }
 
 // A vector of the value heads that decays as matrices do, as transformers has it.

@@ -12,7 +12,6 @@ ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
                         .has_bias = mlp.has_bias,
                         .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
-                        .variants = block.variants,
                         .matrix = block.matrices};
     if (mlp.is_gated) spec.layers = {{mlp.gate, mlp.intermediate}, {mlp.up, mlp.intermediate}};
     if (mlp.is_fused) spec.layers = {{mlp.gate_up, 2 * mlp.intermediate}};
@@ -37,7 +36,6 @@ Mlp::Mlp(shard::UnitLayout& unit, SavedLayout& slots, const BlockSpec& block, co
                    .in = spec.intermediate,
                    .has_bias = spec.has_bias,
                    .adapters = block.adapters,
-                   .variants = block.variants,
                    .matrix = block.matrices}),
       gate_up_(slots.add(config::ActivationPolicy::all)),
       product_(product) {

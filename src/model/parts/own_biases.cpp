@@ -6,10 +6,10 @@
 namespace ringshard::model {
 
 OwnBiases::OwnBiases(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t number) {
-    const AdapterVariant& adapter = spec.variants.at(number);
+    const NamedAdapter& adapter = spec.adapters.at(number);
     int64_t column = 0;
     for (const ProjectionSpec::Layer& layer : spec.layers) {
-        if (adapter.biases.contains(layer.name))
+        if (adapter.own.contains(layer.name))
             layers_.push_back(
                 {unit.add({.tensors = {{format_text("{}.bias.{}", layer.name, adapter.name),
                                         {layer.out}}},

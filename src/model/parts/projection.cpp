@@ -47,32 +47,25 @@ Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
       weight_(unit.add(weights_of(spec))) {
     RINGSHARD_CHECK(!is_turned_ || spec.layers.size() == 1, "turned matrices do not join");
     if (spec.has_bias) add_biases(unit, spec);
-    for (size_t number = 0; number < spec.variants.size(); ++number) {
-        const AdapterVariant& adapter = spec.variants[number];
-        variants_.push_back(LowRank::of(unit, spec, {adapter.layers, adapter.name, number}));
-        own_biases_.emplace_back(unit, spec, number);
+    bool has_any = false;
+    for (size_t number = 0; number < spec.adapters.size(); ++number) {
+        learners_.push_back({LowRank::of(unit, spec, number), OwnBiases(unit, spec, number)});
+        has_any |= learners_.back().low_rank.has_value() || !learners_.back().biases.empty();
     }
-    low_rank_ = LowRank::of(unit, spec, {spec.adapters});
+    if (!has_any) learners_.clear();
 }
 
 template <class Work>
-void Projection::for_each_range(const ProjectionContext& context, Work work) const {
-    const std::vector<int64_t>& bounds = context.rows.bounds;
-    if (bounds.empty()) return;
-    for (size_t number = 0; number < variants_.size(); ++number) {
-        const int64_t begin = bounds.at(number);
-        const int64_t length = bounds.at(number + 1) - begin;
+void Projection::for_each_learner(const ProjectionContext& context, int64_t tokens,
+                                  Work work) const {
+    if (learners_.empty()) return;
+    const std::vector<int64_t> bounds = context.rows.bounds_of(learners_.size(), tokens);
+    for (size_t number = 0; number + 1 < bounds.size(); ++number) {
+        const int64_t begin = bounds[number];
+        const int64_t length = bounds[number + 1] - begin;
         if (length == 0) continue;
-        work(number, context.of_one(begin, length),
-             [=](const at::Tensor& rows) { return rows.narrow(0, begin, length); });
+        work(learners_.at(number), context.of_one(begin, length), Tokens{begin, length});
     }
-}
-
-template <class Work>
-void Projection::for_each_variant(const ProjectionContext& context, Work work) const {
-    for_each_range(context, [&](size_t number, const auto& of_one, auto rows) {
-        if (variants_[number]) work(*variants_[number], of_one, rows);
-    });
 }
 
 template <class Work>
@@ -156,30 +149,45 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     const at::Tensor bias = bias_of(weights);
     const at::Tensor base = matrix_of(context, weights);
     const at::Tensor y = weight_product(context, x, base, bias);
-    if (low_rank_) low_rank_->forward({context, weights, base}, x, bias, y);
-    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        low_rank.forward({of_one, weights, base}, rows(x), bias, rows(y));
-    });
-    for_each_range(context, [&](size_t number, const auto&, auto rows) {
-        own_biases_[number].replace(weights, bias, rows(y));
-    });
+    for_each_learner(
+        context, x.size(0), [&](const Learner& mine, const auto& of_one, const Tokens& tokens) {
+            if (mine.low_rank)
+                mine.low_rank->forward({of_one, weights, base}, tokens.of(x), bias, tokens.of(y));
+            mine.biases.replace(weights, bias, tokens.of(y));
+        });
     return y;
 }
 
-at::Tensor Projection::base_gradient(const ProjectionContext& context,
-                                     const shard::UnitTensors& weights,
-                                     const at::Tensor& dy) const {
-    if (std::ranges::none_of(variants_, [](const std::optional<LowRank>& low_rank) {
-            return low_rank && low_rank->has_magnitudes();
-        }))
-        return dy;
-    const at::Tensor scaled = dy.clone();
-    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        if (low_rank.has_magnitudes())
-            rows(scaled).copy_(
-                low_rank.base_gradient({of_one, weights, matrix_of(context, weights)}, rows(dy)));
+bool Projection::has_magnitudes() const {
+    return std::ranges::any_of(learners_, [](const Learner& learner) {
+        return learner.low_rank && learner.low_rank->has_magnitudes();
     });
-    return scaled;
+}
+
+Projection::Backward Projection::begin_backward(const ProjectionContext& context,
+                                                const shard::UnitTensors& weights,
+                                                const at::Tensor& base,
+                                                const at::Tensor& dy) const {
+    const at::Tensor scaled = has_magnitudes() ? dy.clone() : dy;
+    Backward begun{.of_base = dy, .learners = {}};
+    bool scales_base = false;
+    for_each_learner(context, dy.size(0),
+                     [&](const Learner& mine, const auto& of_one, const Tokens& tokens) {
+                         if (!mine.low_rank) return;
+                         scales_base |= mine.low_rank->scales_base(of_one);
+                         begun.learners.push_back(
+                             {*mine.low_rank, of_one, tokens,
+                              mine.low_rank->begin_backward({of_one, weights, base}, tokens.of(dy),
+                                                            tokens.of(scaled))});
+                     });
+    if (!scales_base) return begun;
+    begun.of_base = scaled;
+    for (const OfLearner& mine : begun.learners) {
+        if (!mine.low_rank.has_magnitudes() || mine.low_rank.scales_base(mine.context)) continue;
+        if (begun.of_base.is_same(scaled)) begun.of_base = scaled.clone();
+        mine.tokens.of(begun.of_base).copy_(mine.tokens.of(dy));
+    }
+    return begun;
 }
 
 at::Tensor Projection::backward_chunk(const ProjectionContext& context,
@@ -188,19 +196,11 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
                                       const at::Tensor& x, BiasGradient of_bias) const {
     add_base_gradients(context, gradients, dy, x, of_bias);
     const at::Tensor base = matrix_of(context, weights);
-    if (low_rank_) {
-        const LowRank::Operands operands{context, weights, base};
-        const LowRank::Gradient gradient = low_rank_->begin_backward(operands, dy);
-        at::Tensor dx = low_rank_->base_input_gradient(operands, gradient);
-        low_rank_->add_all_gradients(operands, gradients, gradient, x, dx);
-        return dx;
-    }
-    at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
-    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        const LowRank::Operands operands{of_one, weights, base};
-        const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
-        low_rank.add_all_gradients(operands, gradients, gradient, rows(x), rows(dx));
-    });
+    const Backward begun = begin_backward(context, weights, base, dy);
+    at::Tensor dx = weight_product_backward(context, begun.of_base, base);
+    for (const OfLearner& mine : begun.learners)
+        mine.low_rank.add_all_gradients(mine.operands(weights, base), gradients, mine.gradient,
+                                        mine.tokens.of(x), mine.tokens.of(dx));
     return dx;
 }
 
@@ -208,16 +208,11 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
                                                const shard::UnitTensors& weights,
                                                const at::Tensor& dy) const {
     const at::Tensor base = matrix_of(context, weights);
-    if (low_rank_) {
-        const LowRank::Operands operands{context, weights, base};
-        return low_rank_->input_gradient(operands, low_rank_->begin_backward(operands, dy));
-    }
-    at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
-    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        const LowRank::Operands operands{of_one, weights, base};
-        low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),
-                                    rows(dx));
-    });
+    const Backward begun = begin_backward(context, weights, base, dy);
+    at::Tensor dx = weight_product_backward(context, begun.of_base, base);
+    for (const OfLearner& mine : begun.learners)
+        mine.low_rank.add_input_gradient(mine.operands(weights, base), mine.gradient,
+                                         mine.tokens.of(dx));
     return dx;
 }
 
@@ -226,17 +221,11 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
                                         const shard::UnitTensors& gradients, const at::Tensor& dy,
                                         const at::Tensor& x, BiasGradient of_bias) const {
     add_base_gradients(context, gradients, dy, x, of_bias);
-    if (low_rank_) {
-        const LowRank::Operands operands{context, weights, matrix_of(context, weights)};
-        low_rank_->add_gradients(operands, gradients, low_rank_->begin_backward(operands, dy), x);
-    }
-    for_each_variant(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        const LowRank::Operands operands{
-            of_one, weights,
-            low_rank.has_magnitudes() ? matrix_of(context, weights) : at::Tensor()};
-        low_rank.add_gradients(operands, gradients, low_rank.begin_backward(operands, rows(dy)),
-                               rows(x));
-    });
+    const at::Tensor base = has_magnitudes() ? matrix_of(context, weights) : at::Tensor();
+    const Backward begun = begin_backward(context, weights, base, dy);
+    for (const OfLearner& mine : begun.learners)
+        mine.low_rank.add_gradients(mine.operands(weights, base), gradients, mine.gradient,
+                                    mine.tokens.of(x));
 }
 
 void Projection::add_base_gradients(const ProjectionContext& context,
@@ -246,9 +235,10 @@ void Projection::add_base_gradients(const ProjectionContext& context,
     ops::add_weight_gradient(context.gemms, d_weight, is_turned_ ? x : dy, is_turned_ ? dy : x,
                              begins);
     if (of_bias == BiasGradient::is_missing) add_bias_gradients(gradients, dy);
-    for_each_range(context, [&](size_t number, const auto&, auto rows) {
-        own_biases_[number].add_gradients(gradients, rows(dy));
-    });
+    for_each_learner(context, dy.size(0),
+                     [&](const Learner& mine, const auto&, const Tokens& tokens) {
+                         mine.biases.add_gradients(gradients, tokens.of(dy));
+                     });
 }
 
 void Projection::add_products(const std::string& name, bool is_made_again,

@@ -108,23 +108,46 @@ private:
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
                             const at::Tensor& dy, const at::Tensor& x, BiasGradient of_bias) const;
 
-    // Returns true if one of these layers may have one.
-    bool has_adapters() const { return low_rank_.has_value() || !variants_.empty(); }
-    // Returns dy of variants as the gradient of x w^T has it.
-    at::Tensor base_gradient(const ProjectionContext& context, const shard::UnitTensors& weights,
-                             const at::Tensor& dy) const;
-    // Calls `work` for each variant that has tokens here, with its number, the context and the
-    // range of its tokens. Those of a variant lie row by row beside each other.
+    // What one of the learners has of these layers.
+    struct Learner {
+        std::optional<LowRank> low_rank;
+        OwnBiases biases;
+    };
+    bool has_adapters() const { return !learners_.empty(); }
+    // The tokens of a learner lie beside each other.
+    struct Tokens {
+        int64_t begin;
+        int64_t length;
+        at::Tensor of(const at::Tensor& all) const { return all.narrow(0, begin, length); }
+    };
+    // Calls `work` for each learner that has tokens here, with the context of these.
     template <class Work>
-    void for_each_range(const ProjectionContext& context, Work work) const;
-    // The same of those that adapt these layers, in place of the number.
-    template <class Work>
-    void for_each_variant(const ProjectionContext& context, Work work) const;
+    void for_each_learner(const ProjectionContext& context, int64_t tokens, Work work) const;
+    // A backward pass of the tokens of a learner that adapts these layers.
+    struct OfLearner {
+        const LowRank& low_rank;
+        ProjectionContext context;
+        Tokens tokens;
+        LowRank::Gradient gradient;
+
+        LowRank::Operands operands(const shard::UnitTensors& weights,
+                                   const at::Tensor& base) const {
+            return {context, weights, base};
+        }
+    };
+    struct Backward {
+        at::Tensor of_base;  // the gradient of x w^T
+        std::vector<OfLearner> learners;
+    };
+    // `base`: the weight, which is read where there are magnitudes.
+    Backward begin_backward(const ProjectionContext& context, const shard::UnitTensors& weights,
+                            const at::Tensor& base, const at::Tensor& dy) const;
+    bool has_magnitudes() const;
     // A token goes through one of them.
     double most_of_adapters(double (LowRank::*count)() const) const {
-        double most = low_rank_ ? ((*low_rank_).*count)() : 0;
-        for (const std::optional<LowRank>& low_rank : variants_)
-            if (low_rank) most = std::max(most, ((*low_rank).*count)());
+        double most = 0;
+        for (const Learner& learner : learners_)
+            if (learner.low_rank) most = std::max(most, ((*learner.low_rank).*count)());
         return most;
     }
 
@@ -135,10 +158,8 @@ private:
         shard::ParameterId parameter;
         int64_t out;
     };
-    std::vector<Bias> biases_;                      // none, one of all layers, or one of each
-    std::optional<LowRank> low_rank_;               // the adapter of all tokens
-    std::vector<std::optional<LowRank>> variants_;  // or those of learners; some do not adapt these
-    std::vector<OwnBiases> own_biases_;             // of each variant
+    std::vector<Bias> biases_;       // none, one of all layers, or one of each
+    std::vector<Learner> learners_;  // none, if no learner has anything of these layers
 };
 
 }  // namespace ringshard::model

@@ -28,18 +28,22 @@ struct ProjectionSpec {
     std::vector<Layer> layers;
     int64_t in;
     bool has_bias = false;
-    bool has_biases_apart = false;                  // each layer's bias is a parameter
-    std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
-    std::vector<AdapterVariant> variants{};         // that train together, in place of adapters
-    shard::Codec form = shard::Codec::compute;      // of the weights
+    bool has_biases_apart = false;              // each layer's bias is a parameter
+    std::vector<NamedAdapter> adapters{};       // of other layers too
+    shard::Codec form = shard::Codec::compute;  // of the weights
     bool is_never_quantised = false;
     MatrixForm matrix = MatrixForm::of_outputs;  // turned: of one layer
 };
 
 // The tokens of each of the adapters that train together, which follow one another: those of
-// adapter i are [bounds[i], bounds[i + 1]). Empty: all tokens are of the one adapter.
+// adapter i are [bounds[i], bounds[i + 1]); empty: all tokens are of the model alone. The only
+// adapter of a run has all tokens, with the fillers.
 struct AdapterRows {
     std::vector<int64_t> bounds{};
+
+    std::vector<int64_t> bounds_of(size_t num_adapters, int64_t tokens) const {
+        return num_adapters == 1 ? std::vector<int64_t>{0, tokens} : bounds;
+    }
 
     AdapterRows of_tokens(int64_t begin, int64_t length) const {
         AdapterRows part;

@@ -15,8 +15,7 @@ ProjectionSpec conv_projection(const BlockSpec& block, const ShortConvSpec& conv
     return {.layers = {{name, out}},
             .in = block.width,
             .has_bias = conv.has_bias,
-            .adapters = block.adapters,
-            .variants = block.variants};
+            .adapters = block.adapters};
 }
 
 std::optional<shard::ParameterId> short_conv_bias(shard::UnitLayout& unit,

@@ -64,18 +64,19 @@ comm::Agreed<std::optional<run::PassedTensors>> passed_tensors_of(
 
 // Writes each of the adapters that trained together into a folder of its name. Collective over the
 // world.
-std::optional<comm::AgreedFailure> write_variants(const run::StoredVariants& variants,
-                                                  const shard::Zero& zero, const fs::path& folder,
-                                                  const std::map<std::string, std::string>& files,
-                                                  const comm::Group& world) {
-    for (size_t number = 0; number < variants.names.size(); ++number) {
+std::optional<comm::AgreedFailure> write_several(const std::vector<run::StoredAdapter>& adapters,
+                                                 const shard::Zero& zero, const fs::path& folder,
+                                                 const std::map<std::string, std::string>& files,
+                                                 const comm::Group& world) {
+    for (size_t number = 0; number < adapters.size(); ++number) {
+        const auto& [name, text, config] = adapters[number];
         std::map<std::string, std::string> of_adapter = files;
-        if (world.is_root()) peft::turn_into_adapter_files(of_adapter, variants.texts[number]);
-        const hub::ExportForm form{.type = hub::StoredType::fp32,
-                                   .adapter = peft::written_adapter(
-                                       zero.units(), {number, variants.names[number]}, nullptr)};
-        if (auto failure = hub::export_weights(zero, folder / variants.names[number],
-                                               std::move(of_adapter), form, world))
+        if (world.is_root()) peft::turn_into_adapter_files(of_adapter, text);
+        const hub::ExportForm form{
+            .type = hub::StoredType::fp32,
+            .adapter = peft::written_adapter(zero.units(), {number, name}, nullptr)};
+        if (auto failure =
+                hub::export_weights(zero, folder / name, std::move(of_adapter), form, world))
             return failure;
     }
     return std::nullopt;
@@ -124,16 +125,15 @@ MaybeFailure export_checkpoint(const run::CommandContext& context, const Args& a
     if (!weights) return weights.failure();
     if (auto failure = run::load_exported(exported, weights.value(), mesh, zero, world))
         return failure;
-    const bool has_variants = !exported.variants.names.empty();
-    if (auto failure = has_variants ? write_variants(exported.variants, zero, args.folder,
-                                                     files.value(), world)
-                                    : write_exported(context, exported, weights.value(), mesh, zero,
-                                                     args, files.value()))
+    if (auto failure = exported.has_several() ? write_several(exported.adapters, zero, args.folder,
+                                                              files.value(), world)
+                                              : write_exported(context, exported, weights.value(),
+                                                               mesh, zero, args, files.value()))
         return failure;
     if (!world.is_root()) return std::nullopt;
     std::cout << "wrote " << args.folder.string() << ": " << exported.checkpoint.folder.string();
-    if (has_variants)
-        std::cout << ", its adapters " << join(exported.variants.names, ", ") << '\n';
+    if (exported.has_several())
+        std::cout << ", its adapters " << join(exported.names(), ", ") << '\n';
     else if (exported.writes_adapter())
         std::cout << ", its adapter\n";
     else

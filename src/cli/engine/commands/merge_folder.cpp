@@ -59,7 +59,7 @@ comm::Agreed<model::ModelSpec> spec_of(AdapterAndBase& found, const comm::Group&
     auto spec = comm::agreed(world, model::read_model_spec(found.base / "config.json"));
     if (!spec) return spec.failure();
     if (const auto failure = untie_if_apart(found.base, world, spec.value())) return *failure;
-    auto failure = peft::add_adapters(spec.value(), found.config);
+    auto failure = peft::add_adapter(spec.value(), found.config);
     if (!failure) failure = peft::refuse_merge(spec.value());
     if (failure) return comm::found_by_all(*failure);
     if (spec.value().adapters_part_tied_head()) {
@@ -140,7 +140,7 @@ int merge_folder(const run::CommandContext& context, const fs::path& adapter,
         run::Pretrained::open(found.value().base, spec.value(), run::Pretrained::Wanted::all,
                               checkpoint::Verification::sizes, world);
     if (!weights) return report_failure(weights.failure(), world);
-    if (const auto failure = weights.value().begin_adapters(spec.value(), adapter, {}, world))
+    if (const auto failure = weights.value().begin_adapters(spec.value(), {{{}, adapter}}, world))
         return report_failure(*failure, world);
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
         return report_failure(loaded.failure(), world);

@@ -173,11 +173,11 @@ std::optional<Failure> check_scored(const config::Settings& settings,
     if (const int64_t top_k = settings.values.evaluation.top_k; top_k > spec.vocabulary)
         return refuse(format_text("top_k = {}: the model's vocabulary has only {} tokens", top_k,
                                   spec.vocabulary));
-    if (!inputs.adapters.variants.empty())
+    if (run::are_several(inputs.adapters))
         return refuse(
             "adapters: rows are scored by one model; leave it out, and name one trained adapter: "
             "adapter_name_or_path");
-    if (inputs.adapters.config.init.takes_from_weights())
+    if (inputs.adapters.front().config.init.takes_from_weights())
         return refuse(
             "init_lora_weights: adapters that have not learned score as the model does; leave "
             "use_peft out, or name a trained adapter: adapter_name_or_path");
@@ -194,14 +194,13 @@ MaybeFailure load_scored(const run::CommandContext& context, const run::RunInput
     run::Pretrained& model = pretrained.value();
     if (model.holds_adapters()) return comm::found_by_all(run::holds_an_adapter(inputs.model));
     if (spec.has_adapters())
-        if (const auto failure = model.begin_adapters(
-                inputs.spec, inputs.adapters.folder,
-                run::start_of(inputs.adapters, context.settings.values.run.seed), world))
+        if (const auto failure =
+                model.begin_adapters(inputs.spec, run::beginnings_of(inputs.adapters), world))
             return failure;
     if (const auto loaded = model.load(spec, zero, world); !loaded) return loaded.failure();
     zero.refresh_compute_weights();
     if (!model.begins_adapters()) return std::nullopt;
-    peft::set_magnitudes(spec, zero);
+    peft::set_magnitudes(model.with_begun_adapters(spec), zero);
     zero.refresh_compute_weights();
     return std::nullopt;
 }

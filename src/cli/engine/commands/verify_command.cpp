@@ -68,7 +68,7 @@ comm::Agreed<FolderModel> read_folder(const run::CommandContext& context, const 
                                 found.base.string())});
     if (const auto failure = untie_if_apart(found.base, world, found.spec)) return *failure;
     if (config)
-        if (const auto failure = peft::add_adapters(found.spec, *config))
+        if (const auto failure = peft::add_adapter(found.spec, *config))
             return comm::found_by_all(*failure);
     return found;
 }
@@ -87,7 +87,7 @@ MaybeFailure load(const run::CommandContext& context, const FolderModel& folder,
     if (!weights) return weights.failure();
     if (!folder.adapter.empty())
         if (const auto failure =
-                weights.value().begin_adapters(folder.spec, folder.adapter, {}, world))
+                weights.value().begin_adapters(folder.spec, {{{}, folder.adapter}}, world))
             return failure;
     const auto loaded = weights.value().load(folder.spec, zero, world);
     return loaded ? std::nullopt : MaybeFailure(loaded.failure());
