@@ -124,6 +124,10 @@ class Adapters(TrainerTest):
         """Of norms and of the output layer too."""
         self.check_family("phi", ["--lora_target_modules", "q_proj,fc1", "--bias", "all"])
 
+    def test_biases_of_adapted_layers(self):
+        """Of an adapted output layer too."""
+        self.check_family("phi", ["--lora_target_modules", "q_proj,lm_head", "--bias", "lora_only"])
+
     def test_gates_and_a_router_of_other_names(self):
         """PEFT adapts the experts of Trinity, and those of Laguna not, whose names end as those of linear layers."""
         self.check_family("afmoe", ["--lora_target_modules", "all-linear"])

@@ -54,6 +54,16 @@ OF_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0,
               "wide": {"lora_r": 2, "learning_rate": 1e-3, "lora_dropout": 0.0, "seed": 3, "max_steps": 3, "loraplus_lr_ratio": 4,
                        "lora_target_modules": "v_proj", "lora_target_parameters": "mlp.gate.weight,mlp.experts.down_proj"},
               "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
+# A model whose blocks share a projection of the embeddings; two of the adapters are of it too.
+EMBEDDED = {"architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "vocab_size": 512, "vocab_size_per_layer_input": 512,
+            "hidden_size": 32, "hidden_size_per_layer_input": 16, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+            "num_key_value_heads": 4, "num_kv_shared_layers": 1, "head_dim": 8, "global_head_dim": 16, "sliding_window": 32,
+            "layer_types": ["sliding_attention", "full_attention", "full_attention"], "max_position_embeddings": 256,
+            "enable_moe_block": False, "tie_word_embeddings": True, "initializer_range": 0.1}
+OF_EMBEDDINGS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4, "lora_target_modules": "all-linear"},
+                 "wide": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
+                          "lora_target_modules": "per_layer_model_projection,q_proj"},
+                 "short": {"lora_r": 2, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
 
 
 class AdaptersTogether(AdaptersTogetherTest):
@@ -257,17 +267,17 @@ class AdaptersTogether(AdaptersTogetherTest):
         self.expect_refusal("list: [{name: a, adapter_name_or_path: %s, lora_r: 3}]" % self.path("first-wide"), "adapter a: lora_r [",
                             "has another one", flags=["--dataset_name", self.data_of("small")])
 
-    def model_of_experts(self):
+    def model_of(self, fields):
         config, model = (os.path.join(self.folder.name, f"{self.id()} {name}") for name in ("config.json", "model"))
         with open(config, "w") as file:
-            json.dump(EXPERTS, file)
+            json.dump(fields, file)
         self.expect(run("init", "--config_json", config, "--output_dir", model), 0)
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(os.path.join(MODEL, file), model)
         return model
 
     def test_of_experts(self):
-        model, flags = self.model_of_experts(), ["--router_aux_loss_coef", "0"]
+        model, flags = self.model_of(EXPERTS), ["--router_aux_loss_coef", "0"]
         whole = self.expect_own_curves(*flags, of=OF_EXPERTS, model=model)
         # An adapter's numbers are the same bits whatever the others learn.
         faster = OF_EXPERTS | {"wide": OF_EXPERTS["wide"] | {"learning_rate": 1e-2}}
@@ -280,9 +290,12 @@ class AdaptersTogether(AdaptersTogetherTest):
                 shutil.rmtree(self.path(""))
                 self.expect_own_curves(*flags, "--profile", "zero3", *layout, of=OF_EXPERTS, model=model, ranks=2)
 
+    def test_of_embeddings_of_layers(self):
+        self.expect_own_curves("--profile", "zero3", "--cp_size", "2", of=OF_EMBEDDINGS, model=self.model_of(EMBEDDED), ranks=2)
+
     @in_long_suite
     def test_beside_experts(self):
-        model = self.model_of_experts()
+        model = self.model_of(EXPERTS)
         self.expect_own_curves("--router_aux_loss_coef", "0", "--profile", "zero3", "--ep_size", "2", of=BESIDE_EXPERTS, model=model,
                                ranks=2)
         self.expect(self.train_together(self.path("out"), model=model), 78, "router_aux_loss_coef = 0.05", "all adapters together")
