@@ -1,4 +1,4 @@
-"""Runs of TRL's SFTTrainer on models of seventeen families, by this program on one rank and on a ring (generator/family_traces.py)."""
+"""Runs of TRL's SFTTrainer on models of twenty-two families, by this program on one rank and on a ring (generator/family_traces.py)."""
 
 import json
 import math

@@ -13,6 +13,7 @@ static ModelSpec read_gpt2(ConfigReader& config) {
                                   .intermediate_name = "n_inner",
                                   .width_multiple = 4,
                                   .max_positions = 1024,
+                                  .learns_padding = true,
                                   .tied = true,
                                   .activation = "gelu_new",
                                   .activation_name = "activation_function",
@@ -24,7 +25,6 @@ static ModelSpec read_gpt2(ConfigReader& config) {
         config.complain("quantization_config: is not served with turned matrices");
     spec.names = {"transformer.wte", "transformer.h", "transformer.ln_f", "lm_head",
                   "transformer.wpe"};
-    spec.padding_token.reset();  // its embedding learns every token
     spec.initial_part_of_outputs = 1 / std::sqrt(2.0 * double(spec.blocks.size()));
     const ops::ScoreForm usual{.scale = config.boolean("scale_attn_weights", true) ? 0.0 : 1.0};
     const bool falls = config.boolean("scale_attn_by_inverse_layer_idx", false);

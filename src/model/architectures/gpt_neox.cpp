@@ -8,6 +8,7 @@ static ModelSpec read_gpt_neox(ConfigReader& config) {
     ModelSpec spec =
         read_plain_model(config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
                                   .norm_name = "layer_norm_eps",
+                                  .learns_padding = true,
                                   .activation = "gelu",
                                   .rope = {.theta_name = "rotary_emb_base",
                                            .part_name = "rotary_pct",
@@ -19,7 +20,6 @@ static ModelSpec read_gpt_neox(ConfigReader& config) {
                   .blocks = "gpt_neox.layers",
                   .final_norm = "gpt_neox.final_layer_norm",
                   .head = "embed_out"};
-    spec.padding_token.reset();  // its embedding learns every token
     const bool is_parallel = config.boolean("use_parallel_residual", true);
     const bool has_bias = config.boolean("attention_bias", true);
     for (BlockSpec& block : spec.blocks) {

@@ -10,7 +10,7 @@ static ModelSpec read_nemotron_h(ConfigReader& config) {
                                                .key_heads = 8,
                                                .norm = {.epsilon = 1e-5},
                                                .norm_name = "layer_norm_epsilon",
-                                               .padding_token = 0,
+                                               .learns_padding = true,
                                                .activation = "relu2",
                                                .activation_name = "mlp_hidden_act",
                                                .has_ropes_by_layer = true});

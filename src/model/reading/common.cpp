@@ -138,7 +138,8 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     refuse_dropout(config);
     read_stored_form(config, matrix_sizes(sizes, spec.width), defaults.reads_mxfp4,
                      spec.stored_form);
-    spec.padding_token = read_padding_token(config, defaults, spec.vocabulary);
+    const auto padding = read_padding_token(config, defaults, spec.vocabulary);
+    if (!defaults.learns_padding) spec.padding_token = padding;
     spec.tied = config.boolean("tie_word_embeddings", defaults.tied);
     spec.norm = defaults.norm;
     if (defaults.norm_name != nullptr)

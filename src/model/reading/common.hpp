@@ -34,6 +34,7 @@ struct Defaults {
     int64_t width_multiple = 0;  // not 0: of intermediate_size by the width, where it is left out
     int64_t max_positions = 32768;
     std::optional<int64_t> padding_token{};
+    bool learns_padding = false;  // transformers' embedding leaves no token out
     bool tied = false;
     const char* activation = "silu";
     const char* activation_name = "hidden_act";

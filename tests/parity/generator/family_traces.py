@@ -1,4 +1,4 @@
-"""Runs of TRL's SFTTrainer on tiny models of seventeen families, 20 steps each, one JSON file each.
+"""Runs of TRL's SFTTrainer on tiny models of twenty-two families, 20 steps each, one JSON file each.
 
     .deps/venv/bin/python tests/parity/generator/family_traces.py --data tests/parity/data
 
@@ -30,6 +30,11 @@ FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}
 # By name: the family and its arguments.
 SETTINGS = {"olmoe-router_aux_loss_coef": ("olmoe", {"max_steps": 6, "router_aux_loss_coef": 0.2}),
             "mixtral-no-aux-loss": ("mixtral", {"max_steps": 4, "router_aux_loss_coef": 0.0})}
+# By name: the family, its arguments and fields of its config.json: no layer has experts, whose choices end the traces of these early.
+DENSE = {"deepseek_v3-dense": ("deepseek_v3", {"packing": True}, {"first_k_dense_replace": 2}),
+         "kimi_linear-dense": ("kimi_linear", {}, {"mlp_layer_types": ["dense"] * 3}),
+         "mimo_v2_flash-dense": ("mimo_v2_flash", {"packing": True}, {"mlp_layer_types": ["dense"] * 4}),
+         "nemotron_h-dense": ("nemotron_h", {}, {"layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp"]})}
 # By name: the family, its arguments and PEFT's settings. PEFT adds its own targets for mixtral, and none for qwen3_moe.
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 ADAPTERS = {
@@ -119,7 +124,7 @@ def main():
     args = parser.parse_args()
     data = args.data.resolve()
     (data / "family_traces").mkdir(exist_ok=True)
-    names = args.names or ["residual", *FAMILIES, *SETTINGS, *ADAPTERS]
+    names = args.names or ["residual", *FAMILIES, *SETTINGS, *DENSE, *ADAPTERS]
     if "residual" in names:
         names.remove("residual")
         family, extra, fields, embeddings = RESIDUAL
@@ -127,8 +132,12 @@ def main():
         (data / "residual").mkdir(exist_ok=True)
         (data / "residual" / f"{family}.json").write_text(json.dumps(trace, separators=(",", ":")) + "\n")
     for family in names:
-        name, *wanted = ADAPTERS.get(family) or SETTINGS.get(family) or (family, FAMILIES[family])
-        trace = make(name, data, *wanted)
+        if family in DENSE:
+            name, extra, fields = DENSE[family]
+            trace = make(name, data, extra, fields=fields)
+        else:
+            name, *wanted = ADAPTERS.get(family) or SETTINGS.get(family) or (family, FAMILIES[family])
+            trace = make(name, data, *wanted)
         (data / "family_traces" / f"{family}.json").write_text(json.dumps(trace, separators=(",", ":")) + "\n")
         print(family, trace["steps"][0]["loss"], trace["steps"][-1]["loss"], flush=True)
 
