@@ -131,6 +131,11 @@ std::optional<Failure> settle_expert_targets(const model::ModelSpec& spec, LoraC
     if (experts == nullptr || config.target_modules.empty()) return std::nullopt;
     const std::string asked = join(config.target_modules, ",");
     if (asks_for_all_linear(config)) {
+        if (end_of(experts->router) != router_end)
+            return refuse(
+                format_text("lora_target_modules = all-linear: names the router {} too, as in "
+                            "PEFT, and routers of {} take no adapter; name the other layers",
+                            experts->router, spec.architecture));
         if (config.layers_to_transform)
             return refuse(
                 "layers_to_transform: all-linear names the experts too, in all blocks; name layers "

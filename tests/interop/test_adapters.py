@@ -12,7 +12,7 @@ from beside_transformers import DATA, MODELS as FOLDERS, TrainerTest, read_json,
 
 import pyarrow.parquet
 import torch
-from peft import PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
 from peft.utils.save_and_load import load_peft_weights, set_peft_model_state_dict
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
@@ -109,7 +109,7 @@ class Adapters(TrainerTest):
     def write_family(self, family, model):
         golden = read_json(DATA, "families", f"{family}.json.gz")
         for name, tensor in golden["tensors"].items():
-            if name.startswith(("model.embed_tokens", "lm_head.", "transformer.wte.")):  # as many rows as the tokenizer has
+            if name.startswith(("model.embed_tokens", "model.word_embeddings", "lm_head.", "transformer.wte.")):  # as many rows as the tokenizer has
                 tensor["shape"][0] = 512
         golden["config"] = of_vocabulary(golden["config"], 512)
         write_model(golden, model)
@@ -133,6 +133,27 @@ class Adapters(TrainerTest):
         self.check_family("afmoe", ["--lora_target_modules", "all-linear"])
         self.check_family("mimo_v2_flash", ["--lora_target_modules", "all-linear"])
         self.check_family("laguna", ["--lora_target_modules", "all-linear"], "mlp.shared_expert.", "mlp.shared_experts.")
+
+    def test_experts_that_stay_as_they_are(self):
+        """PEFT adapts experts of the models that its tables name, and not those of these; they have shared experts, which are plain layers."""
+        for family, *renamed in some_of((("bailing_hybrid",), ("kimi_linear",), ("axk1",), ("hy_v3", "mlp.shared_mlp.", "mlp.shared_experts."))):
+            self.check_family(family, ["--lora_target_modules", "all-linear"], *renamed)
+
+    def test_experts_beside_an_mlp(self):
+        """Names of layers that experts have are theirs alone."""
+        self.check_family("hunyuan_v1_moe", ["--lora_target_modules", "q_proj,gate_proj,up_proj,down_proj"])
+        with tempfile.TemporaryDirectory() as model:
+            self.write_family("hunyuan_v1_moe", model)
+            self.expect(run("train", "--model_name_or_path", model, "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--use_peft",
+                            "--lora_dropout", "0", "--lora_target_modules", "all-linear", "--output_dir", os.path.join(model, "out")), 78,
+                        "all-linear", "mlp.gate.wg")
+
+    def expect_the_same_layers(self, folder, model, targets):
+        """PEFT's own reading of the targets adapts the layers that the adapter has."""
+        fresh = get_peft_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32),
+                               LoraConfig(r=4, target_modules="all-linear" if targets == "all-linear" else targets.split(",")))
+        adapted = [{name for name, _ in one.named_parameters() if "lora_A" in name} for one in (model, fresh)]
+        self.assertEqual(*adapted)
 
     def test_values_that_are_keys(self):
         """Of Gemma 4. Its router is a layer for PEFT, and takes no adapter here."""
@@ -208,6 +229,8 @@ class Adapters(TrainerTest):
                 base = AutoModelForCausalLM.from_pretrained(os.path.join(FOLDERS, name), dtype=torch.float32,
                                                             attn_implementation="eager")
                 model = self.check_loading(base, output, eval_loss)
+                if os.path.isabs(name) and flags[0] == "--lora_target_modules":
+                    self.expect_the_same_layers(name, model, flags[1])
                 if name == "llama3-tiny":
                     self.check_scores(name, model, output, os.path.join(folder, "scores"))
                 again = os.path.join(folder, "again")

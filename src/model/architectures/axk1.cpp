@@ -20,9 +20,7 @@ Family axk1() {
     return {{"AXK1ForCausalLM",
              "axk1",
              read_axk1,
-             {.score_class = "AXK1ForSequenceClassification",
-              .fields = {"rope_interleave"},
-              .peft = {.converts_experts = true}}}};
+             {.score_class = "AXK1ForSequenceClassification", .fields = {"rope_interleave"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -72,8 +72,7 @@ Family bailing_hybrid() {
          read_bailing_hybrid,
          {.fields = {"kda_lower_bound", "kda_safe_gate", "layer_group_size", "linear_head_dim",
                      "linear_num_heads", "model_max_length", "moe_renormalize", "num_expert_group",
-                     "num_experts_per_token", "num_shared_experts", "short_conv_kernel_size"},
-          .peft = {.converts_experts = true}}}};
+                     "num_experts_per_token", "num_shared_experts", "short_conv_kernel_size"}}}};
 }
 
 }  // namespace ringshard::model::architectures

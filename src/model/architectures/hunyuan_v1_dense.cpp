@@ -28,6 +28,7 @@ static ModelSpec read_hunyuan_v1_moe(ConfigReader& config) {
                                         .per_token_name = "moe_topk"});
     experts.routing.normalises = true;
     experts.router = "mlp.gate.wg";
+    experts.router_is_layer = true;
     experts.shared = MlpSpec{.intermediate = experts.intermediate,
                              .activation = experts.activation,
                              .gate = "mlp.shared_mlp.gate_proj",
@@ -45,7 +46,8 @@ Family hunyuan_v1_dense() {
             {"HunYuanMoEV1ForCausalLM",
              "hunyuan_v1_moe",
              read_hunyuan_v1_moe,
-             {.score_class = "HunYuanMoEV1ForSequenceClassification"}}};
+             {.score_class = "HunYuanMoEV1ForSequenceClassification",
+              .peft = {.converts_experts = true}}}};
 }
 
 }  // namespace ringshard::model::architectures

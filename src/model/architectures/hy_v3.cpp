@@ -36,11 +36,11 @@ static ModelSpec read_hy_v3(ConfigReader& config) {
 }
 
 Family hy_v3() {
-    return {{"HYV3ForCausalLM",
-             "hy_v3",
-             read_hy_v3,
-             {.fields = {"enable_moe_fp32_combine", "num_shared_experts", "router_scaling_factor"},
-              .peft = {.converts_experts = true}}}};
+    return {
+        {"HYV3ForCausalLM",
+         "hy_v3",
+         read_hy_v3,
+         {.fields = {"enable_moe_fp32_combine", "num_shared_experts", "router_scaling_factor"}}}};
 }
 
 }  // namespace ringshard::model::architectures

@@ -114,8 +114,7 @@ Family kimi_linear() {
              {.fields = {release, "linear_conv_kernel_dim", "linear_head_dim", "linear_num_heads",
                          "mla_use_nope", "model_max_length", "moe_renormalize",
                          "moe_router_activation_func", "num_expert_group", "num_experts_per_token",
-                         "num_shared_experts", "use_grouped_topk"},
-              .peft = {.converts_experts = true}}}};
+                         "num_shared_experts", "use_grouped_topk"}}}};
 }
 
 }  // namespace ringshard::model::architectures
