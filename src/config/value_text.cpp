@@ -63,8 +63,9 @@ Rule read_value(const std::string& text, std::string& value) {
 Rule read_value(const std::string& text, std::vector<std::string>& value) {
     value.clear();
     if (is_null(text)) return std::nullopt;
-    if (trim(text).front() == '[') {
-        const auto list = json_or_null<nlohmann::json>(text);
+    const auto list = json_or_null<nlohmann::json>(text);
+    if (list.is_object()) return "must be a list of words";
+    if (trim(text).starts_with('[')) {
         if (!list.is_array()) return "must be a list such as [\"a\", \"b\"]";
         for (const auto& item : list) {
             if (!item.is_string()) return "must be a list of words";

@@ -37,6 +37,12 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
     return columns;
 }
 
+std::vector<std::string> all_columns() {
+    FormatSettings settings;
+    settings.content.is_scored = settings.content.is_embedded = true;
+    return known_columns(settings);
+}
+
 namespace {
 
 // Returns true if a column is a list whose first item is an object with this member.

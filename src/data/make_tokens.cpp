@@ -241,10 +241,14 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     for (std::string& line : describe_left_aside(tokens, done.value().left_aside, group))
         warnings.push_back(std::move(line));
     text::Value about = tokens.about;
-    int64_t largest = -1;
-    for (const SpooledBlock& block : done.value().blocks)
-        largest = std::max<int64_t>(largest, block.rest.largest_token);
-    about.set("largest_token", text::Value(group.maximum(largest)));
+    int64_t largest_token = -1;
+    int64_t largest_label = -1;
+    for (const SpooledBlock& block : done.value().blocks) {
+        largest_token = std::max<int64_t>(largest_token, block.rest.largest_token);
+        largest_label = std::max<int64_t>(largest_label, block.rest.largest_label);
+    }
+    about.set("largest_token", text::Value(group.maximum(largest_token)));
+    about.set("largest_label", text::Value(group.maximum(largest_label)));
     about.set("warnings", text::to_list(warnings));
     if (num_of_pairs > 0) about.set(pairs_field, text::Value(true));
     return write_store(done.value(), list.value(), spool.value(), tokens.mappings.size(),

@@ -325,7 +325,10 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareReso
             return *failure;
     const Value store_about = text::read_json(rows.value().store().about()).value();
     for (std::string& warning : warnings_of(store_about)) warnings.push_back(std::move(warning));
-    const int64_t largest_token = rows.value().store().largest_token();
+    const TokenStore& store = rows.value().store();
+    const bool learns_tokens = !preparation.format.content.is_scored;
+    const int64_t largest_token =
+        std::max(store.largest_token(), learns_tokens ? store.largest_label() : -1);
     return Prepared{.rows = std::move(rows).value(),
                     .report = report,
                     .largest_token = largest_token,

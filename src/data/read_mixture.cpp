@@ -210,7 +210,7 @@ Expected<RowMapping::Names> read_column_map(const Value& value, const std::strin
             format_text(R"({}: {}; it is {{"prompt": "NAME IN THE DATA", ...}})", setting, what)};
     };
     if (value.object() == nullptr) return refuse(format_text("is {}", value.kind()));
-    auto known = known_columns({});
+    std::vector<std::string> known = all_columns();
     if (!text_field.empty()) known.push_back(text_field);
     RowMapping::Names map;
     for (const auto& [ours, theirs] : *value.object()) {

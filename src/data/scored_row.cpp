@@ -32,6 +32,24 @@ Expected<DatasetFormat> find_labelled(const Value& row, const FormatSettings& se
     return DatasetFormat{.form = is_chat ? RowForm::labelled_chat : RowForm::labelled_text};
 }
 
+namespace {
+
+// Of a model with a head of scores whose config.json names none: transformers leaves out two labels
+// without names. 0: the model has no such head.
+int64_t count_labels(const Value& config) {
+    const Value* const classes = config.find("architectures");
+    const bool has_one = classes != nullptr && classes->list() != nullptr &&
+                         classes->list()->size() == 1 &&
+                         classes->list()->front().string() != nullptr;
+    if (!has_one || !classes->list()->front().string()->ends_with("ForSequenceClassification"))
+        return 0;
+    const Value* const count = config.find("num_labels");
+    constexpr int64_t usual = 2;
+    return count != nullptr && count->integer() != nullptr ? *count->integer() : usual;
+}
+
+}  // namespace
+
 std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
     if (!settings.content.is_scored || settings.content.is_pair || settings.num_labels > 0)
         return std::nullopt;
@@ -41,7 +59,8 @@ std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
         const Value* const name = names->find(concat(label));
         settings.class_names.push_back(name->string() == nullptr ? concat(label) : *name->string());
     }
-    settings.num_labels = std::ssize(settings.class_names);
+    settings.num_labels = settings.class_names.empty() && config ? count_labels(config.value())
+                                                                 : std::ssize(settings.class_names);
     constexpr int64_t most_of_set = std::numeric_limits<int32_t>::digits;
     if (settings.has_label_sets && settings.num_labels > most_of_set)
         return Failure{ExitCode::settings,
@@ -50,10 +69,13 @@ std::optional<Failure> take_labels_of_model(FormatSettings& settings) {
                                    "fewer",
                                    settings.tokenizer.string(), settings.num_labels, most_of_set)};
     if (settings.num_labels > (settings.has_label_sets ? 0 : 1)) return std::nullopt;
-    return Failure{ExitCode::settings,
-                   format_text("num_labels: the config.json of {} names no labels (id2label); say "
-                               "how many there are, or name them: class_names",
-                               settings.tokenizer.string())};
+    const char* const rule =
+        settings.num_labels == 1
+            ? "has one label, whose score is a number; say that documents have numbers: num_labels "
+              "1, or how many labels they have"
+            : "names no labels (id2label); say how many there are, or name them: class_names";
+    return Failure{ExitCode::settings, format_text("num_labels: the config.json of {} {}",
+                                                   settings.tokenizer.string(), rule)};
 }
 
 std::optional<Failure> take_pooling_of_model(FormatSettings& settings) {
@@ -63,7 +85,7 @@ std::optional<Failure> take_pooling_of_model(FormatSettings& settings) {
     std::vector<std::string> modes;
     if (const Value* const mode = config ? config.value().find("pooling_mode") : nullptr)
         modes.push_back(mode->string() != nullptr ? *mode->string() : mode->kind());
-    else if (config)
+    else if (config && config.value().object() != nullptr)
         for (const auto& [name, value] : *config.value().object())
             if (name.starts_with("pooling_mode_") && value.truth() != nullptr && *value.truth())
                 modes.push_back(name.substr(std::string_view("pooling_mode_").size()));

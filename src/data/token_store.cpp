@@ -22,7 +22,8 @@ void SampleList::add(std::span<const int32_t> new_tokens, std::span<const int32_
         needs_labels = needs_labels || (is_learned && new_labels[i] != new_tokens[i]);
         if (is_learned && sample.end_label == 0) sample.first_label = static_cast<uint32_t>(i);
         if (is_learned) sample.end_label = static_cast<uint32_t>(i + 1);
-        largest_token = std::max({largest_token, new_tokens[i], new_labels[i]});
+        largest_token = std::max(largest_token, new_tokens[i]);
+        largest_label = std::max(largest_label, new_labels[i]);
     }
     if (needs_labels) give_labels();
     const bool has_several = new_lengths.size() != 1;
@@ -73,6 +74,7 @@ TokenStore::TokenStore(SampleList list) {
     document_ends_ = held->document_ends;
     document_lengths_ = held->document_lengths;
     largest_token_ = held->largest_token;
+    largest_label_ = held->largest_label;
     owner_ = held;
 }
 
@@ -90,7 +92,8 @@ Expected<TokenStore> TokenStore::of(const ArrayFile& file) {
     store.tokens_offset_ = file.offset_of("tokens");
     store.labels_offset_ = file.offset_of("labels");
     const auto about = text::read_json(store.about_);
-    const text::Value* largest = about ? about.value().find("largest_token") : nullptr;
+    const text::Value* const largest = about ? about.value().find("largest_token") : nullptr;
+    const text::Value* const largest_label = about ? about.value().find("largest_label") : nullptr;
     const auto is_none_or = [](size_t size, size_t expected) {
         return size == 0 || size == expected;
     };
@@ -102,22 +105,25 @@ Expected<TokenStore> TokenStore::of(const ArrayFile& file) {
         return Failure{ExitCode::bad_data,
                        format_text("{} holds no token store", store.name_.string())};
     store.largest_token_ = *largest->integer();
+    // Stores of before have the largest of both.
+    const bool has_both = largest_label != nullptr && largest_label->integer() != nullptr;
+    store.largest_label_ = has_both ? *largest_label->integer() : store.largest_token_;
     return store;
 }
 
 void TokenStore::check_ids(uint64_t begin, uint64_t count) const {
-    const auto refuse = [&](const char* what, int32_t id, uint64_t offset) {
+    const auto refuse = [&](const char* what, int32_t id, int64_t largest, uint64_t offset) {
         const Failure failure = damaged_data(
             name_, format_text("the {} {} at byte {} is not one of 0 to {}, which its head names",
-                               what, id, offset, largest_token_));
+                               what, id, offset, largest));
         throw Error(failure.code, failure.message);
     };
     for (uint64_t at = begin; at < begin + count; ++at) {
         if (token(at) > largest_token_)
-            refuse("token", token(at), tokens_offset_ + at * sizeof(int32_t));
+            refuse("token", token(at), largest_token_, tokens_offset_ + at * sizeof(int32_t));
         const int32_t learned = label(at);
-        if (learned != no_label && (learned < 0 || learned > largest_token_))
-            refuse("label", learned, labels_offset_ + at * sizeof(int32_t));
+        if (learned != no_label && (learned < 0 || learned > largest_label_))
+            refuse("label", learned, largest_label_, labels_offset_ + at * sizeof(int32_t));
     }
 }
 

@@ -23,14 +23,17 @@ std::string with_score_head(const std::string& config_json, const std::string& n
     const bool keeps_names =
         labels.names.empty() && stored.is_object() && std::ssize(stored) == labels.count;
     if (!keeps_names) {
-        config["id2label"] = config["label2id"] = ordered_json::object();
+        ordered_json::object_t by_number;  // an object looks for a key among all others
+        ordered_json::object_t by_name;
         for (int64_t label = 0; label < labels.count; ++label) {
             const std::string label_name = labels.names.empty()
                                                ? concat("LABEL_", label)
                                                : labels.names[static_cast<size_t>(label)];
-            config["id2label"][concat(label)] = label_name;
-            config["label2id"][label_name] = label;
+            by_number.push_back({concat(label), label_name});
+            by_name.push_back({label_name, label});
         }
+        config["id2label"] = std::move(by_number);
+        config["label2id"] = std::move(by_name);
     }
     config.erase("num_labels");
     if (labels.problem_type != nullptr) config["problem_type"] = labels.problem_type;

@@ -142,6 +142,9 @@ class Traces(Texts):
         with open(os.path.join(folder, "1_Pooling", "config.json"), "w") as file:
             json.dump({"pooling_mode": "max"}, file)
         self.expect(self.train("refused", model=folder), 78, "max", "pooling")
+        with open(os.path.join(folder, "1_Pooling", "config.json"), "w") as file:
+            json.dump([1, 2], file)
+        self.expect(self.train("refused", model=folder), 78, "none", "pooling")
 
 
 class Layouts(Texts):

@@ -88,6 +88,19 @@ class Traces(Sets):
         for key in ("loss", "grad_norm"):
             self.assertAlmostEqual(a[key], b[key], delta=2e-6 * abs(b[key]), msg=key)
 
+    def test_labels_are_no_tokens(self):
+        """The labels of a document are bits of a number, which may be above all tokens."""
+        rows = [{**row, "label": [number, 30]} for number, row in enumerate(self.rows[:4])]
+        self.expect(self.train("many", "--num_labels", "31", "--max_steps", "1", model=self.save_model("of-tokens"),
+                               data=self.write("many.jsonl", rows)), 0)
+
+    def test_labels_of_another_name(self):
+        flags = ["--per_device_train_batch_size", "2", "--max_steps", "1", "--shuffle_dataset", "false"]
+        renamed = [{"text": row["text"], "tags": row["label"]} for row in self.rows]
+        a, = self.steps("renamed", *flags, "--column_map", '{"label": "tags"}', data=self.write("renamed.jsonl", renamed))
+        b, = self.steps("own", *flags, data=self.file)
+        self.assertEqual(a["loss"], b["loss"])
+
     def test_evaluation(self):
         self.expect_evaluations(with_sets(heads.random_texts(11, 8)), "accuracy")
 

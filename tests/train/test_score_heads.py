@@ -622,6 +622,8 @@ class BadInput(Classes):
         self.refuse([78], ["packing"], "--packing", "true", command="reward", model=self.rewards, data=self.pairs)
         for words, flags in ((["num_labels", "class_names"], ["--num_labels", "2", "--class_names", *NAMES]),
                              (["class_names"], ["--class_names", "good", "good", "bad"]),
+                             (["class_names", "a list of words"], ["--class_names", '{"0": "good", "1": "bad"}']),
+                             (["num_labels", "1048576"], ["--num_labels", "4000000000"]),
                              (["center_rewards_coefficient"], ["--center_rewards_coefficient", "0.1"]),
                              (["packing_strategy"], ["--packing", "true", "--packing_strategy", "wrapped"])):
             self.refuse([78], words, *flags)
@@ -630,6 +632,10 @@ class BadInput(Classes):
     def test_models(self):
         texts = self.write("only-texts.jsonl", [{"text": row["text"]} for row in self.rows])
         self.refuse([65, 78], ["LlamaForSequenceClassification"], command="sft", data=texts)
+        self.refuse([78], ["has one label, whose score is a number"], model=self.rewards)
+        # transformers writes no names of two labels.
+        two = self.write("two.jsonl", [{**row, "label": row["label"] % 2} for row in self.rows])
+        self.refuse([0], [], model=self.save_model("two", 2), data=two)
         for name in some_of(WITHOUT_SCORES):
             config = read_json(DATA, "families", name + ".json.gz")["config"]
             model = self.save_model(name, **{**config, "vocab_size": 512})

@@ -42,6 +42,8 @@ struct FormatSettings {
 
 // Returns the columns that determine the form of a row, and those with its content.
 std::vector<std::string> known_columns(const FormatSettings& settings);
+// Those of rows of every kind.
+std::vector<std::string> all_columns();
 
 // The forms of a row. The first row determines the form of the whole dataset.
 enum class RowForm {

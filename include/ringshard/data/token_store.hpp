@@ -31,7 +31,8 @@ struct SampleList {
     // Document lengths of each sample, if a sample has several documents; otherwise empty.
     std::vector<uint64_t> document_ends;  // in `document_lengths`, per sample
     std::vector<uint32_t> document_lengths;
-    int32_t largest_token = -1;  // over tokens and labels
+    int32_t largest_token = -1;
+    int32_t largest_label = -1;
 
     // labels: as many as tokens, the token's target or no_label. document_lengths: with the sum of
     // the number of tokens. weights: as many as tokens, or none.
@@ -73,10 +74,11 @@ public:
     bool has_weights() const { return !weights_.empty(); }
     float weight(uint64_t place) const { return weights_.empty() ? 1.0F : weights_[place]; }
 
-    // Throws, with file and byte, if a token or label of these places is above largest_token():
+    // Throws, with file and byte, if a token or label of these places is above the largest one:
     // arrays indexed with it would be accessed beyond their end.
     void check_ids(uint64_t begin, uint64_t count) const;
     int64_t largest_token() const { return largest_token_; }
+    int64_t largest_label() const { return largest_label_; }
 
     // Describes how the store was made, as JSON; empty for one in memory.
     const std::string& about() const { return about_; }
@@ -88,7 +90,8 @@ private:
     std::shared_ptr<const void> owner_;  // of the data that the spans show
     std::filesystem::path name_ = "tokens in memory";
     std::string about_;
-    int64_t largest_token_ = -1;  // over tokens and labels, from the hashed head of the file
+    int64_t largest_token_ = -1;  // from the hashed head of the file
+    int64_t largest_label_ = -1;
     uint64_t tokens_offset_ = 0;  // in the file
     uint64_t labels_offset_ = 0;
     std::span<const int32_t> tokens_;

@@ -22,7 +22,8 @@ void add_score_options(OptionTable& table) {
                "With method classification: how many labels there are; 1: label is a number "
                "(regression); 0: as many as class_names, or as the model's config.json has.")
         .shapes_loss_if_set()
-        .at_least(0);
+        .at_least(0)
+        .at_most(1 << 20);
     group
         .serve("class_names", &TrainingSettings::class_names,
                "With method classification: the names of the labels, in their order, as the "
