@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
@@ -81,11 +82,17 @@ public:
                 const Value::List& both = list(pair);
                 is_good = is_good && both.size() == 2;
                 if (!is_good) return {};
-                tokens.push_back({static_cast<int32_t>(integer(both[0])), real(both[1])});
+                tokens.push_back({token(both[0]), real(both[1])});
             }
             places.push_back(std::move(tokens));
         }
         return places;
+    }
+    // A number of a token, or of tokens.
+    int32_t token(const Value& value) {
+        const int64_t number = integer(value);
+        is_good = is_good && number >= 0 && number <= std::numeric_limits<int32_t>::max();
+        return is_good ? static_cast<int32_t>(number) : 0;
     }
     ReferenceRow row(const Value& value) {
         ReferenceRow read;
@@ -95,8 +102,7 @@ public:
             read.adds_generation_prompt = truth(member(value, "add_generation_prompt"));
             read.rendered = string(member(value, "rendered"));
         }
-        for (const Value& id : list(member(value, "ids")))
-            read.tokens.push_back(static_cast<int32_t>(integer(id)));
+        for (const Value& id : list(member(value, "ids"))) read.tokens.push_back(token(id));
         for (const Value& place : list(member(value, "positions"))) {
             read.places.push_back(integer(place));
             is_good = is_good && read.places.back() < std::ssize(read.tokens);
@@ -144,7 +150,7 @@ Expected<References> References::parse(std::string_view json, const std::string&
         read.computed = reader.string(reader.member(file, "computed"));
         read.is_exact = reader.truth(reader.member(file, "exact"));
         read.is_tied = reader.truth(reader.member(file, "tied"));
-        read.vocab_size = reader.integer(reader.member(file, "vocab_size"));
+        read.vocab_size = reader.token(reader.member(file, "vocab_size"));
         read.hashed_at_once = reader.integer(reader.member(file, "hashed_at_once"));
         for (const Value& hash : reader.list(reader.member(file, "vocabulary")))
             read.vocabulary.push_back(reader.string(hash));

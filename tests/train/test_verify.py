@@ -167,6 +167,18 @@ class Verify(TrainerTest):
         self.expect(result, 65, "is not what was exported: weights;")
         self.assertIn("the output layer was the embedding in the export, and is a matrix of its own now", result.stdout)
 
+    def test_fewer_rows_for_tokens(self):
+        folder = self.broken(self.exported)
+        references = read_json(folder, "verify.json")
+        references["rows"][0]["ids"][0] = 100000
+        write_json(references, folder, "verify.json")
+        result = self.verify(folder)
+        self.expect(result, 65, "is not what was exported: ", "weights;")
+        self.assertIn("verify.json has the token 100000", result.stdout)
+        for field, value in (("vocab_size", 10**14), ("vocab_size", -1)):
+            write_json({**references, field: value}, folder, "verify.json")
+            self.expect(self.verify(folder), 65, "verify.json: is not what trainer export writes")
+
     def test_another_chat_template(self):
         folder = self.broken(self.exported)
         with open(os.path.join(folder, "chat_template.jinja")) as file:

@@ -128,6 +128,13 @@ double largest_of(const std::vector<double>& numbers) {
     return numbers.empty() ? 0 : std::ranges::max(numbers);
 }
 
+int32_t largest_token(const data::References& references) {
+    int32_t largest = 0;
+    for (const data::ReferenceRow& row : references.rows)
+        for (const int32_t token : row.tokens) largest = std::max(largest, token);
+    return largest;
+}
+
 FoundLikely likely_of(const data::References& references) {
     FoundLikely likely;
     for (const data::ReferenceRow& row : references.rows) likely.push_back(row.likely);
@@ -161,6 +168,14 @@ std::string name_mistake(const FolderModel& folder, const data::References& refe
 comm::Agreed<bool> compare_weights(const run::CommandContext& context, const FolderModel& folder,
                                    const data::References& references) {
     const comm::Group& world = context.world;
+    if (const int32_t largest = largest_token(references); largest >= folder.spec.vocabulary) {
+        if (world.is_root())
+            std::cout << format_text(
+                "weights: the model has {} rows for tokens, and it had more when it was exported: "
+                "{} has the token {}\n",
+                folder.spec.vocabulary, data::References::file_name, largest);
+        return false;
+    }
     const auto found = compute(context, folder, at::kFloat, references);
     if (!found) return found.failure();
     const std::vector<double> differences = differences_of(likely_of(references), found.value());
