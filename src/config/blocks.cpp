@@ -3,6 +3,7 @@
 
 #include "resolver.hpp"
 #include "ringshard/base/parse_json.hpp"
+#include "settings_file.hpp"
 #include "value_text.hpp"
 
 // Blocks whose members need more than their names.
@@ -74,6 +75,38 @@ void Resolver::take_mixture(const Statement& statement) {
     usual.text = "0";
     usual.origin.strength = Strength::builtin;
     assign(*table_.find("mixture_seed"), "0", usual);
+}
+
+// Takes the names of a dataset_mixer: the splits that have "train" in their names are learned, and
+// the one that has "test" is evaluated.
+void Resolver::take_mixer(const Statement& statement, const Statements& beside) {
+    std::vector<std::string> splits{"train", "test"};
+    for (const Statement& other : beside)
+        if (other.name == "dataset_splits") read_value(other.text, splits);
+    const auto content = read_block(statement, result_.problems);
+    if (!content) return;
+    ordered_json learned = ordered_json::array();
+    ordered_json evaluated = ordered_json::array();
+    for (const auto& [name, share] : content->mapping.items()) {
+        if (share != 1)
+            return result_.problems.push_back(complaint(
+                statement, format_text("takes a part of {}: give dataset_mixture, whose weight "
+                                       "takes a part",
+                                       name)));
+        for (const std::string& split : splits)
+            (split.find("train") != std::string::npos ? learned : evaluated)
+                .push_back({{"path", name}, {"split", split}});
+    }
+    assign(*table_.find("datasets"), learned.dump(), statement);
+    if (evaluated.size() > 1)
+        return result_.problems.push_back(
+            complaint(statement,
+                      "evaluates several datasets: leave one of them in dataset_splits, and give "
+                      "eval_datasets"));
+    if (evaluated.empty()) return;
+    const ordered_json& only = evaluated.front();
+    assign(*table_.find("eval_dataset_name"), only["path"].get<std::string>(), statement);
+    assign(*table_.find("dataset_test_split"), only["split"].get<std::string>(), statement);
 }
 
 }  // namespace ringshard::config

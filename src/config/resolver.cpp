@@ -27,7 +27,9 @@ bool is_void(const Statement& statement, const Statements& all) {
 
 void Resolver::take(const Statements& statements) {
     for (const Statement& statement : statements) {
-        if (!is_void(statement, statements))
+        if (statement.name == "dataset_mixer" && !is_null(statement.text))
+            take_mixer(statement, statements);
+        else if (!is_void(statement, statements))
             take(statement);
         else if (!is_null(statement.text))
             add_idle("deepspeed_config", "distributed_type is NO");

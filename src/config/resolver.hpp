@@ -47,6 +47,7 @@ private:
     void open(const Block& block, const Statement& statement);
     void take_fsdp_words(const Statement& statement);
     void take_mixture(const Statement& statement);
+    void take_mixer(const Statement& statement, const Statements& beside);
     bool is_collected(const Statement& statement, const std::string& name) const;
     void collect(const Statement& statement);
     std::string name_inside_block(const Statement& statement) const;

@@ -34,7 +34,8 @@ public:
                 {"eval_packing", "max_length"},
                 "eval_packing needs max_length, the length of a packed row: a whole number above "
                 "0; or eval_packing false");
-        if (data.padding_free && !data.packing && data.max_length)
+        const bool cuts_rows = settings_.values.training.method == Method::sft;
+        if (data.padding_free && !data.packing && data.max_length && cuts_rows)
             complain({"padding_free", "max_length"},
                      "padding_free without packing needs max_length null, since rows are not cut");
         if (data.pad_to_multiple_of != "auto" && !data.pad_to_multiple_of.empty()) {

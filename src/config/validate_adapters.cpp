@@ -117,10 +117,12 @@ void check_lora(RuleReport& report) {
     const AdapterSettings& adapter = report.settings().values.adapter;
     check_choices(report);
     check_trained_tokens(report);
-    if (adapter.lora_task_type != "CAUSAL_LM")
+    const bool learns_scores = report.settings().values.training.learns_scores();
+    if (adapter.lora_task_type != "CAUSAL_LM" &&
+        !(learns_scores && adapter.lora_task_type == "SEQ_CLS"))
         report.complain({"lora_task_type"},
                         "causal language models are trained, and PEFT loads an adapter of no other "
-                        "type here: must be CAUSAL_LM");
+                        "type here: must be CAUSAL_LM, or with a head of scores SEQ_CLS");
     const auto init = read_adapter_init(adapter.init_lora_weights);
     if (!init)
         report.complain({"init_lora_weights"},

@@ -88,7 +88,14 @@ void read_method(ForeignImport& import) {
     if (method == "false" || method == "none") return import.idle("rl", "rows are learned alone");
     if (!has_pairs) return import.refuse("rl", reasons::fine_tuning_only);
     import.set("rl", "method", std::string(has_no_reference ? "cpo" : "dpo"));
-    if (method != "dpo") import.set("rl", "loss_type", method);
+    if (method != "dpo")
+        import.set("rl", "loss_type", method);
+    else if (const ordered_json& losses = import.at("dpo_loss_type"); losses.is_string())
+        import.set("dpo_loss_type", "loss_type", losses);
+    else if (losses.is_array() && losses.size() == 1)
+        import.set("dpo_loss_type", "loss_type", losses.front());
+    else if (!losses.is_null())
+        import.refuse("dpo_loss_type", "one loss is learned, and not a sum of several");
 }
 
 void translate_axolotl(ForeignImport& import) {

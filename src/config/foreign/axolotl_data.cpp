@@ -83,6 +83,12 @@ private:
             else if (!is_read_by_type(key))
                 import_.refuse(path, format_text("the key {} of a dataset", key));
         }
+        if (entry.value("shards", ordered_json(1)) != 1)
+            import_.refuse(path, "one of some shards; a slice of split takes a part: train[:10%]");
+        if (entry.value("revision", ordered_json("main")) != "main")
+            import_.refuse(path, "the revision of a dataset; give the folder of its files as path");
+        if (entry.contains("conversation"))
+            import_.note(path, "conversation of a dataset: the template of the run is used");
         if (entry.contains("ds_type") && entry.contains("data_files"))
             source["path"] = entry["ds_type"];
         read_type(path, entry, source);
@@ -292,8 +298,10 @@ private:
                            "roles_to_train other than assistant in one dataset; the setting "
                            "roles_to_train is for all of them");
         const std::string ends = text("train_on_eos", "turn");
-        if (ends != "turn" && ends != "all")
-            import_.refuse(path, format_text("train_on_eos {}", ends));
+        if (ends != "turn")
+            import_.refuse(path, format_text("train_on_eos {}: the ends of learned turns are "
+                                             "learned",
+                                             ends));
         if (const std::string name = text("chat_template", ""); !name.empty())
             import_.note(path, "chat_template of a dataset: the template of the run is used");
     }

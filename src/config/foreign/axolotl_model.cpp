@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "../value_text.hpp"
 #include "axolotl_parts.hpp"
 #include "recipe_data.hpp"
@@ -7,6 +9,15 @@ namespace ringshard::config {
 using nlohmann::ordered_json;
 
 namespace {
+
+// Tokens that the vocabulary may lack.
+ordered_json axolotl_tokens(const ForeignImport& import) {
+    ordered_json added = ordered_json::array();
+    for (const char* key : {"tokens", "special_tokens.additional_special_tokens"})
+        if (const ordered_json& tokens = import.at(key); tokens.is_array())
+            added.insert(added.end(), tokens.begin(), tokens.end());
+    return added;
+}
 
 void read_axolotl_base(ForeignImport& import) {
     const std::string base = import.text("base_model");
@@ -33,11 +44,21 @@ void read_axolotl_base(ForeignImport& import) {
         std::vector<std::string> names;
         for (const ordered_json& name : import.at("unfrozen_parameters"))
             names.push_back(format_text("^(?:{})", setting_text(name)));
-        import.set("unfrozen_parameters", "train_only", join(names, "|"));
+        const bool has_rows = std::ranges::any_of(names, [](const std::string& name) {
+            return name.ends_with("])") && name.find(':', name.rfind('[')) != std::string::npos;
+        });
+        if (has_rows)
+            import.refuse("unfrozen_parameters",
+                          "a tensor is trained whole, and not rows [a:b] of it; beside an adapter "
+                          "trainable_token_indices trains rows");
+        else
+            import.set("unfrozen_parameters", "train_only", join(names, "|"));
     }
-    if (!asks_for_nothing(import.at("tokens")) && import.at("tokens").is_array())
-        import.set("tokens", "added_tokens", import.at("tokens"));
-    else if (const ordered_json& eos = import.at("tokens.eos_token"); eos.is_string())
+    if (const ordered_json added = axolotl_tokens(import); !added.empty())
+        import.set(
+            import.at("tokens").is_array() ? "tokens" : "special_tokens.additional_special_tokens",
+            "added_tokens", added);
+    if (const ordered_json& eos = import.at("tokens.eos_token"); eos.is_string())
         import.set("tokens", "eos_token", eos);
 }
 

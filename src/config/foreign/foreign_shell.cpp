@@ -236,7 +236,8 @@ ForeignFile read_foreign_shell(const std::string& script, const std::string& nam
     problems.push_back(
         {ExitCode::settings,
          format_text("{}: has no command `swift sft`, `swift pt`, `swift rlhf`, "
-                     "`megatron sft`, `megatron pt`, `llamafactory-cli train` or `axolotl train`",
+                     "`megatron sft`, `megatron pt`, `llamafactory-cli train` or `axolotl train`; "
+                     "`megatron rlhf` is not served: its preferences are `swift rlhf`'s",
                      name)});
     return {.name = name};
 }

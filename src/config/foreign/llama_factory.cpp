@@ -180,7 +180,24 @@ void read_preferences(ForeignImport& import) {
                       "loss_type robust has label_smoothing, which is another loss");
 }
 
+// Rows that are too long.
+void read_long_rows(ForeignImport& import, bool is_plain_text) {
+    if (is_plain_text) return;
+    if (import.is_on("packing") || import.is_on("neat_packing"))
+        return import.set_default("truncation_mode", "drop");
+    if (import.has("cutoff_len"))
+        import.note("cutoff_len",
+                    "what lies behind it is cut, where LLaMA-Factory shortens prompt and answer in "
+                    "proportion");
+}
+
 void translate_llama_factory(ForeignImport& import) {
+    if (const std::string adapter = import.text("adapter_name_or_path");
+        adapter.find(',') != std::string::npos)
+        import.refuse("adapter_name_or_path",
+                      "one adapter goes on; merge the others into the model before");
+    else if (!adapter.empty())
+        import.set("adapter_name_or_path", "adapter_name_or_path", adapter);
     const std::string stage = import.text("stage", "sft");
     constexpr std::array served{"sft", "pt", "dpo", "kto", "rm"};
     if (std::ranges::find(served, stage) == served.end())
@@ -196,6 +213,7 @@ void translate_llama_factory(ForeignImport& import) {
     else if (stage == "pt")
         import.set_default("packing", "true");
     if (stage == "pt") import.set_default("packing_strategy", "wrapped");
+    read_long_rows(import, stage == "pt");
     read_factory_precision(import);
     if (import.is_on("do_predict")) {
         if (import.is_on("do_train"))

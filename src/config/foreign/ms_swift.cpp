@@ -166,6 +166,11 @@ void translate_ms_swift(ForeignImport& import) {
     read_swift_sharding(import);
     read_optimizer(import);
     read_swift_rest(import);
+    if (!import.has("early_stop_interval")) return;
+    import.set("early_stop_interval", "early_stopping_patience", import.at("early_stop_interval"));
+    if (import.has("metric_for_best_model")) return;
+    import.set_default("metric_for_best_model", "loss");
+    import.set_default("greater_is_better", "false");
 }
 
 }  // namespace

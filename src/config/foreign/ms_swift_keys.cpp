@@ -77,7 +77,7 @@ constexpr ForeignKey ms_swift_list[] = {
     {"extra_eval_args", idle, "it concerns EvalScope"},
     {"acc_strategy", idle, "every evaluation has the accuracy of the tokens"},
     {"neftune_noise_alpha", sets, "neftune_noise_alpha"},
-    {"early_stop_interval", sets, "early_stopping_patience"},
+    {"early_stop_interval", read},
     {"optimizer", read},
     {"optim_args", read},
     {"deepspeed", read},

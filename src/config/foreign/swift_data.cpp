@@ -285,6 +285,12 @@ void read_swift_data(ForeignImport& import) {
 }
 
 void read_swift_tuner(ForeignImport& import, const std::string& usual) {
+    const ordered_json& adapters = import.at("adapters");
+    if (adapters.is_array() && adapters.size() > 1)
+        import.refuse("adapters", "one adapter goes on; merge the others into the model before");
+    else if (!asks_for_nothing(adapters))
+        import.set("adapters", "adapter_name_or_path",
+                   adapters.is_array() ? adapters.front() : adapters);
     const std::string key = import.has("train_type") ? "train_type" : "tuner_type";
     const std::string tuner = import.text(key, usual);
     const std::initializer_list<const char*> of_lora{

@@ -22,7 +22,7 @@ constexpr ForeignKey swift_shared_list[] = {
     {"max_model_len", sets, "max_position_embeddings"},
     {"tuner_type", read},
     {"train_type", read},
-    {"adapters", sets, "adapter_name_or_path"},
+    {"adapters", read},
     {"freeze_parameters", refused, "freeze has a regular expression of names"},
     {"freeze_parameters_regex", sets, "freeze"},
     {"freeze_parameters_ratio", refused, "freeze has a regular expression of names"},

@@ -64,6 +64,7 @@ void add_checkpoint_options(OptionTable& table) {
                 "command of push_to_hub; null: the name of output_dir.");
     group.serve("hub_revision", &CheckpointSettings::hub_revision,
                 "Branch of the repository, for the command of push_to_hub.");
+    group.alias("hub_model_revision", "hub_revision");
     group.serve("hub_private_repo", &CheckpointSettings::hub_private_repo,
                 "The command of push_to_hub makes a new repository private.");
     group.accept_all({{"hub_strategy", Shape::word}, {"hub_always_push", Shape::boolean}},

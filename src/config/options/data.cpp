@@ -40,6 +40,10 @@ void add_data_options(OptionTable& table) {
                 "A mixture as the YAML files of alignment-handbook and open-r1 have it: datasets "
                 "with id, config, split, columns and weight, seed, test_split_size.",
                 {}, {{"seed", "mixture_seed"}});
+    // As older YAML files of alignment-handbook have them.
+    group.accept("dataset_mixer", Shape::json, "null",
+                 "its names become datasets, with the splits of dataset_splits");
+    group.accept("dataset_splits", Shape::list, "null", "dataset_mixer takes it into account");
     group
         .serve("system_prompt", &DataSettings::system_prompt,
                "The system message of conversations that have none.")
@@ -202,6 +206,9 @@ void add_data_options(OptionTable& table) {
     group.accept("dataloader_pin_memory", Shape::boolean, "true", prefetch);
     const std::string prepared = "all ranks prepare the data together and keep the result";
     group.accept("dataset_num_proc", Shape::integer, "null", prepared);
+    group.accept("preprocessing_num_workers", Shape::integer, "null", prepared);
+    group.replace("max_prompt_length", Shape::integer, "null",
+                  "TRL has it no more: max_length cuts a prompt with its answer");
     for (const char* const name : {"dataset_streaming", "streaming"})
         group.alias(name, "train_sampling_strategy", Shape::boolean,
                     {{"true", "sequential"}, {"false", ""}},

@@ -14,7 +14,8 @@ void add_model_options(OptionTable& table) {
                "Type in which the finished model is written: float32, bfloat16, or auto: the type "
                "that "
                "the model's config.json names, if it is one of them, else float32.")
-        .but_not({"float16"}, "models are written as float32 or bfloat16; masters are fp32");
+        .but_not({"float16"}, "models are written as float32 or bfloat16; masters are fp32")
+        .takes({"null"}, "auto", "the model is written in the type of its files, as with auto");
     group.serve(
         "chat_template_path", &ModelSettings::chat_template_path,
         "A .jinja file, or the folder of a tokenizer whose chat template is taken, with its "
@@ -85,6 +86,7 @@ void add_model_options(OptionTable& table) {
             {"flex_attention", "paged_attention"},
             "its results differ from causal attention only if a mask is programmed, which has no "
             "place here; leave attn_implementation out");
+    group.accept("use_flash_attention_2", Shape::boolean, "false", attention);
     group.accept("trust_remote_code", Shape::boolean, "false",
                  "no Python is run; the architectures are built in");
     group.accept("device_map", Shape::word, "null", "every rank loads its own shards");

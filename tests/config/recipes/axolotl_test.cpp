@@ -285,4 +285,41 @@ BOOST_AUTO_TEST_CASE(rewards) {
     BOOST_TEST(refuses("a.yaml", start + "num_labels: 2\n", "a reward model has one"));
 }
 
+BOOST_AUTO_TEST_CASE(parts_of_datasets_and_of_tensors_are_not_left_out) {
+    const auto refuses_entry = [](const std::string& key, const std::string& words) {
+        return refuses("a.yaml",
+                       "base_model: m\nmicro_batch_size: 1\ndatasets:\n  - path: d\n    type: "
+                       "chat_template\n    " +
+                           key + "\n",
+                       words);
+    };
+    BOOST_TEST(refuses_entry("shards: 10", "a slice of split takes a part"));
+    BOOST_TEST(refuses_entry("revision: v2", "the revision of a dataset"));
+    BOOST_TEST(refuses_entry("train_on_eos: all", "train_on_eos all"));
+    const std::string head = "base_model: m\nmicro_batch_size: 1\ndatasets: [{path: d}]\n";
+    BOOST_TEST(refuses("a.yaml", head + "unfrozen_parameters: ['^lm_head.weight$[:32000]']\n",
+                       "not rows [a:b] of it"));
+    BOOST_TEST(of_recipe("a.yaml", head + "unfrozen_parameters: ['^lm_head.weight$']\n")
+                   .model.train_only == "^(?:^lm_head.weight$)");
+    const config::Config config = of_recipe("a.yaml", head + R"(tokens: ["<a>"]
+special_tokens:
+  bos_token: "<s>"
+  additional_special_tokens: ["<b>", "<c>"]
+)");
+    BOOST_TEST(config.model.added_tokens == (std::vector<std::string>{"<a>", "<b>", "<c>"}),
+               boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(losses_of_pairs) {
+    const config::Config config = of_recipe("a.yaml", R"(base_model: m
+micro_batch_size: 1
+rl: dpo
+dpo_loss_type: ["ipo"]
+dpo_padding_free: true
+dpo_use_logits_to_keep: true
+datasets: [{path: d, type: chat_template.default}]
+)");
+    BOOST_TEST((config.training.loss_type == config::LossType::ipo));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

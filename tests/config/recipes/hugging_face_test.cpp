@@ -129,4 +129,39 @@ BOOST_AUTO_TEST_CASE(fields_of_config_json) {
     BOOST_TEST(values({}).model.overrides().empty());
 }
 
+// An older file of alignment-handbook, for the trainer of preferences of its time.
+BOOST_AUTO_TEST_CASE(an_older_mixture_of_alignment_handbook) {
+    const std::string text = R"(model_name_or_path: org/base
+torch_dtype: null
+use_flash_attention_2: true
+method: dpo
+dataset_mixer:
+  org/pairs: 1.0
+dataset_splits:
+- train_prefs
+- test_prefs
+preprocessing_num_workers: 12
+max_length: 1024
+max_prompt_length: 512
+padding_free: true
+hub_model_revision: v1
+eval_strategy: "no"
+output_dir: ./out
+)";
+    const config::Config config = of_recipe("handbook_dpo.yaml", text);
+    BOOST_TEST(config.data.datasets == R"([{"path":"org/pairs","split":"train_prefs"}])");
+    BOOST_TEST(config.data.eval_dataset_name == "org/pairs");
+    BOOST_TEST(config.data.dataset_test_split == "test_prefs");
+    BOOST_TEST(config.model.dtype == "auto");
+    BOOST_TEST(config.checkpoint.hub_revision == "v1");
+    const Resolution resolution = resolution_of("handbook_dpo.yaml", text);
+    BOOST_TEST(std::ranges::any_of(resolution.notes, [](const std::string& note) {
+        return note.find("max_prompt_length = 512") != std::string::npos;
+    }));
+    const std::string head = "model_name_or_path: m\noutput_dir: o\n";
+    BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: {a: 0.5}\n", "takes a part of a"));
+    BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: {a: 1, b: 1}\n", "several datasets"));
+    BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: 3\n", "dataset_mixer"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

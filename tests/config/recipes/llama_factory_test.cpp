@@ -190,4 +190,11 @@ BOOST_AUTO_TEST_CASE(an_evaluation_at_the_end) {
     BOOST_TEST(refuses("p.yaml", start, "the file trains nothing"));
 }
 
+BOOST_AUTO_TEST_CASE(one_adapter_goes_on) {
+    const std::string head =
+        "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ntemplate: default\n";
+    BOOST_TEST(refuses("a.yaml", head + "adapter_name_or_path: a,b\n", "one adapter goes on"));
+    BOOST_TEST(refuses("a.yaml", head + "adapter_name_or_path: a,b\ndataset: d\n", "a,b"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

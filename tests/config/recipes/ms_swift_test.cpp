@@ -197,4 +197,13 @@ megatron sft --model m --tensor_model_parallel_size 4 --micro_batch_size 2 \
     BOOST_TEST(!config.adapter.use_peft);
 }
 
+BOOST_AUTO_TEST_CASE(adapters_and_early_ends) {
+    const std::string head = "model: m\ndataset: [d]\ntuner_type: lora\nval_dataset: [e]\n";
+    const config::Config config =
+        of_recipe("a.yaml", head + "adapters: [a/b]\nearly_stop_interval: 3\n");
+    BOOST_TEST(config.adapter.adapter_name_or_path == "a/b");
+    BOOST_TEST(config.evaluation.metric_for_best_model == "loss");
+    BOOST_TEST(refuses("a.yaml", head + "adapters: [a, b]\n", "one adapter goes on"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
