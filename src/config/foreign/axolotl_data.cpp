@@ -134,12 +134,19 @@ private:
             (name == "chat_template.argilla" || name == "chat_template.argilla_chat"))
             return read_two_conversations(path, entry, source);
         const bool is_odds = import_.text("rl") == "orpo";
+        if (const std::string row = is_odds ? "" : template_of_pairs(name);
+            has_pairs() && !row.empty()) {
+            source["row_template"] = row;
+            return;
+        }
         if (has_pairs() && (is_odds || !name.starts_with("chat_template")))
             return import_.refuse(
-                path, format_text("the type {} of a dataset of pairs; use {}, or row_template, "
-                                  "which makes rows of any columns",
-                                  setting_text(type),
-                                  is_odds ? "chat_template.argilla" : "chat_template.default"));
+                path,
+                format_text("the type {} of a dataset of pairs; use {}, or row_template, "
+                            "which makes rows of any columns",
+                            setting_text(type),
+                            is_odds ? "chat_template.argilla"
+                                    : "chat_template.default, or those of chatml and llama3"));
         if (type.is_object()) return read_user_defined(type, learns_prompt, source);
         if (name.starts_with("chat_template") || name.starts_with("sharegpt"))
             return read_conversation(path, entry, name.starts_with("sharegpt"), source);

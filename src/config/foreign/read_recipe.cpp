@@ -2,6 +2,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+
 #include "../settings_file.hpp"
 
 namespace ringshard::config {
@@ -9,6 +11,13 @@ namespace ringshard::config {
 namespace {
 
 bool has(const ForeignFile& file, const char* key) { return file.content.contains(key); }
+
+// A recipe of torchtune names a Python function for each of its parts.
+bool is_of_torchtune(const ForeignFile& file) {
+    return std::ranges::any_of(file.content, [](const nlohmann::ordered_json& part) {
+        return part.is_object() && part.contains("_component_");
+    });
+}
 
 }  // namespace
 
@@ -60,6 +69,14 @@ ImportedSettings read_config_file(const OptionTable& table, const std::filesyste
         const YAML::Node root = YAML::Load(*text);
         if (root.IsMap()) recipe = read_foreign_yaml(*text, file.string());
     } catch (const YAML::Exception&) {  // read_settings_text() names the line
+    }
+    if (is_of_torchtune(recipe)) {
+        problems.push_back(
+            {ExitCode::settings,
+             format_text("{}: is a recipe of torchtune (_component_), which is not read; give its "
+                         "values under the names of TRL: `trainer --help all` lists them",
+                         file.string())});
+        return {};
     }
     if (const ForeignTrainer* trainer = recognise(recipe))
         return ForeignImport(table, recipe, *trainer, problems).translate();

@@ -117,4 +117,10 @@ BOOST_AUTO_TEST_CASE(rows_of_a_step_over_ranks) {
     BOOST_TEST(steps(given, 2) == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_recipe_of_torchtune_is_named) {
+    BOOST_TEST(refuses("a.yaml",
+                       "model:\n  _component_: torchtune.models.llama3_2.llama3_2_1b\nepochs: 1\n",
+                       "is a recipe of torchtune"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     BOOST_TEST(config.data.roles_to_train.empty());
     BOOST_TEST(config.data.datasets.find("for turn in turns") != std::string::npos);
     BOOST_TEST(config.data.datasets.find("better if better is string") != std::string::npos);
-    BOOST_TEST(refuses("a.yaml", recipe("chatml.intel", ""), "the type chatml.intel"));
+    BOOST_TEST(refuses("a.yaml", recipe("zephyr.nectar", ""), "the type zephyr.nectar"));
     const std::string start = "base_model: org/base\nsequence_len: 512\ndatasets:\n";
     const std::string conversations = "  - path: org/pairs\n    type: chat_template.argilla\n";
     const config::Config orpo =
@@ -320,6 +320,30 @@ dpo_use_logits_to_keep: true
 datasets: [{path: d, type: chat_template.default}]
 )");
     BOOST_TEST((config.training.loss_type == config::LossType::ipo));
+}
+
+BOOST_AUTO_TEST_CASE(pairs_with_marks_of_a_family) {
+    const auto rows_of = [](const std::string& type) {
+        return of_recipe("a.yaml",
+                         "base_model: m\nmicro_batch_size: 1\nrl: dpo\ndatasets: "
+                         "[{path: d, type: " +
+                             type + "}]\n")
+            .data.datasets;
+    };
+    BOOST_TEST(rows_of("llama3.argilla_chat") ==
+               R"([{"path":"d","row_template":"{\"prompt\": {{ (('<|start_header_id|>' ~ 'user' ~ )"
+               R"('<|end_header_id|>\\n\\n' ~ chosen[0]['content'] ~ '<|eot_id|>') ~ )"
+               R"('<|start_header_id|>assistant<|end_header_id|>\\n\\n') | tojson }}, \"chosen\": )"
+               R"({{ (chosen[1]['content'] ~ '<|eot_id|>') | tojson }}, \"rejected\": )"
+               R"({{ (rejected[1]['content'] ~ '<|eot_id|>') | tojson }}}","split":"train"}])");
+    BOOST_TEST(rows_of("chatml.default")
+                   .find("(rejected if rejected is defined else "
+                         "rejected_response)") != std::string::npos);
+    for (const char* type : {"chatml.icr", "chatml.intel", "llama3.prompt_pairs", "llama3.ultra"})
+        BOOST_TEST(rows_of(type).find("if system is defined and system") != std::string::npos);
+    BOOST_TEST(refuses("a.yaml",
+                       "base_model: m\nrl: dpo\ndatasets: [{path: d, type: zephyr.nectar}]\n",
+                       "the type zephyr.nectar"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
