@@ -196,7 +196,7 @@ struct EnumNames<Schedule> {
 };
 template <>
 struct EnumNames<Optimizer> {
-    static constexpr NameTable<Optimizer, 13> table{
+    static constexpr NameTable<Optimizer, 14> table{
         {{"adafactor", Optimizer::adafactor},
          {"adamw_torch_fused", Optimizer::adamw},
          {"adamw_torch", Optimizer::adamw},
@@ -207,6 +207,7 @@ struct EnumNames<Optimizer> {
          {"lion", Optimizer::lion},
          {"lion_8bit", Optimizer::lion_8bit},
          {"muon", Optimizer::muon},
+         {"rmsprop", Optimizer::rmsprop},
          {"schedule_free_adamw", Optimizer::schedule_free_adamw},
          {"schedule_free_sgd", Optimizer::schedule_free_sgd},
          {"sgd", Optimizer::sgd}}};

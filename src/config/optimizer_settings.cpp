@@ -90,7 +90,8 @@ std::vector<std::string> arguments_of(Optimizer optimizer) {
         case Optimizer::adafactor:
         case Optimizer::adamw_8bit:
         case Optimizer::lion:
-        case Optimizer::lion_8bit: break;
+        case Optimizer::lion_8bit:
+        case Optimizer::rmsprop: break;
     }
     return {};
 }

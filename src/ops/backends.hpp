@@ -34,7 +34,8 @@
     each(swiglu) each(swiglu_backward) \
     each(embedding) each(embedding_backward) \
     each(cross_entropy) each(cross_entropy_value) each(sum_of_tokens) \
-    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) each(sgd) \
+    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) each(rmsprop) \
+    each(sgd) \
     each(schedule_free) each(coded_adamw) each(coded_lion) \
     each(dequantize_nf4) each(dequantize_int8) \
     each(causal_conv) each(causal_conv_backward) \

@@ -257,6 +257,10 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
     backend_of(buffers.weights).lion(buffers, step);
 }
 
+void rmsprop(const LionBuffers& buffers, const RmspropStep& step) {
+    backend_of(buffers.weights).rmsprop(buffers, step);
+}
+
 void sgd(const SgdBuffers& buffers, const SgdStep& step) {
     backend_of(buffers.weights).sgd(buffers, step);
 }

@@ -105,6 +105,28 @@ RINGSHARD_SIMD void lion_block(float* __restrict w, Moment* __restrict m, const 
     }
 }
 
+struct RmspropFactors {
+    float gradient;
+    float decay;
+    float keeps, takes;
+    float epsilon;
+    float step_size;
+};
+
+// copy: of bf16, or a null pointer of float.
+template <class Moment, class Copy>
+RINGSHARD_SIMD void rmsprop_block(float* __restrict w, Moment* __restrict v,
+                                  const float* __restrict g, Copy* __restrict copy,
+                                  RmspropFactors f, uint32_t place, uint32_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const float gradient = g[i] * f.gradient + w[i] * f.decay;
+        const float mean = load(v[i]) * f.keeps + gradient * gradient * f.takes;
+        store_moment(v[i], mean, mixed(place + static_cast<uint32_t>(i), step) & 0xffffU);
+        w[i] -= f.step_size * gradient / (__builtin_sqrtf(mean) + f.epsilon);
+        store_copy(copy, i, w[i]);
+    }
+}
+
 struct SgdFactors {
     float gradient;
     float decay;
@@ -243,21 +265,17 @@ void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
     });
 }
 
-void lion(const LionBuffers& buffers, const LionStep& step) {
-    const LionFactors factors{static_cast<float>(step.gradient_scale),
-                              static_cast<float>(1 - step.learning_rate * step.weight_decay),
-                              static_cast<float>(step.beta1),
-                              static_cast<float>(1 - step.beta1),
-                              static_cast<float>(step.beta2),
-                              static_cast<float>(1 - step.beta2),
-                              static_cast<float>(step.learning_rate)};
+namespace {
+
+// Calls work(weights, moment, gradient, copy, place, count) for blocks of the range.
+template <class Work>
+void with_one_moment(const LionBuffers& buffers, Work work) {
     float* const w = data<float>(buffers.weights);
     const float* const g = data<float>(buffers.gradient);
     const auto update = [&]<class Moment, class Copy>(Moment* m, Copy* copy) {
         for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
-            lion_block(w + i, m + i, g + i, copy == nullptr ? copy : copy + i, factors,
-                       static_cast<uint32_t>(buffers.first_place + i),
-                       static_cast<uint32_t>(step.step), length);
+            work(w + i, m + i, g + i, copy == nullptr ? copy : copy + i,
+                 static_cast<uint32_t>(buffers.first_place + i), length);
         });
     };
     with_type(buffers.moment, [&]<class Moment>(Moment*) {
@@ -267,6 +285,33 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
         else
             update(m, static_cast<float*>(nullptr));
     });
+}
+
+}  // namespace
+
+void lion(const LionBuffers& buffers, const LionStep& step) {
+    const LionFactors factors{static_cast<float>(step.gradient_scale),
+                              static_cast<float>(1 - step.learning_rate * step.weight_decay),
+                              static_cast<float>(step.beta1),
+                              static_cast<float>(1 - step.beta1),
+                              static_cast<float>(step.beta2),
+                              static_cast<float>(1 - step.beta2),
+                              static_cast<float>(step.learning_rate)};
+    with_one_moment(
+        buffers, [&](float* w, auto* m, const float* g, auto* copy, uint32_t place, int64_t count) {
+            lion_block(w, m, g, copy, factors, place, static_cast<uint32_t>(step.step), count);
+        });
+}
+
+void rmsprop(const LionBuffers& buffers, const RmspropStep& step) {
+    const RmspropFactors factors{
+        static_cast<float>(step.gradient_scale), static_cast<float>(step.weight_decay),
+        static_cast<float>(step.keeps),          static_cast<float>(1 - step.keeps),
+        static_cast<float>(step.epsilon),        static_cast<float>(step.learning_rate)};
+    with_one_moment(
+        buffers, [&](float* w, auto* v, const float* g, auto* copy, uint32_t place, int64_t count) {
+            rmsprop_block(w, v, g, copy, factors, place, static_cast<uint32_t>(step.step), count);
+        });
 }
 
 void sgd(const SgdBuffers& buffers, const SgdStep& step) {

@@ -71,6 +71,24 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
                .step_size = static_cast<float>(step.learning_rate)});
 }
 
+void rmsprop(const LionBuffers& buffers, const RmspropStep& step) {
+    gpu::rmsprop(gpu::queue_of(buffers.weights),
+                 {.weights = gpu::data<float>(buffers.weights),
+                  .moment_type = gpu::type_of(buffers.moment),
+                  .moment = gpu::data(buffers.moment),
+                  .gradient = gpu::data<float>(buffers.gradient),
+                  .copy = buffers.copy.defined() ? gpu::data(buffers.copy) : nullptr,
+                  .count = buffers.weights.numel(),
+                  .first_place = buffers.first_place,
+                  .step = static_cast<uint32_t>(step.step),
+                  .gradient_scale = static_cast<float>(step.gradient_scale),
+                  .decay = static_cast<float>(step.weight_decay),
+                  .keeps = static_cast<float>(step.keeps),
+                  .takes = static_cast<float>(1 - step.keeps),
+                  .epsilon = static_cast<float>(step.epsilon),
+                  .step_size = static_cast<float>(step.learning_rate)});
+}
+
 void sgd(const SgdBuffers& buffers, const SgdStep& step) {
     const bool keeps = buffers.momentum.defined();
     gpu::sgd(gpu::queue_of(buffers.weights),

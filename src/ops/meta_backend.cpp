@@ -246,6 +246,8 @@ void adamw(const AdamWBuffers&, const AdamWStep&) {}
 
 void lion(const LionBuffers&, const LionStep&) {}
 
+void rmsprop(const LionBuffers&, const RmspropStep&) {}
+
 void sgd(const SgdBuffers&, const SgdStep&) {}
 
 void schedule_free(const ScheduleFreeBuffers&, const ScheduleFreeStep&) {}

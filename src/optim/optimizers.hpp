@@ -28,6 +28,7 @@ OptimizerKind adamw_8bit_kind();
 OptimizerKind lion_kind();
 OptimizerKind lion_8bit_kind();
 OptimizerKind muon_kind();
+OptimizerKind rmsprop_kind();
 OptimizerKind schedule_free_adamw_kind();
 OptimizerKind schedule_free_sgd_kind();
 OptimizerKind sgd_kind(const config::TrainingSettings& settings);

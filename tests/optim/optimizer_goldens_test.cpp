@@ -54,6 +54,7 @@ config::TrainingSettings settings_of(const std::string& name) {
         {"muon", config::Optimizer::muon},
         {"schedule_free_adamw", config::Optimizer::schedule_free_adamw},
         {"schedule_free_sgd", config::Optimizer::schedule_free_sgd},
+        {"rmsprop", config::Optimizer::rmsprop},
         {"sgd", config::Optimizer::sgd},
         {"adamw_8bit", config::Optimizer::adamw_8bit},
         {"lion_8bit", config::Optimizer::lion_8bit}};
@@ -133,6 +134,7 @@ const std::vector<std::string> names{
     "adamw decoupled_weight_decay=False",
     "muon",
     "muon momentum=0.9,nesterov=False,adjust_lr_fn=match_rms_adamw",
+    "rmsprop",
     "sgd",
     "sgd momentum=0.9,dampening=0.1",
     "sgd momentum=0.9,nesterov=True",

@@ -57,6 +57,11 @@ def sgd(**arguments):
     return make
 
 
+def rmsprop(weights):
+    """As transformers' Trainer makes it."""
+    return [torch.optim.RMSprop(groups_of(weights), lr=1e-2)]
+
+
 def groups_of(weights):
     """With weight decay for matrices alone."""
     return [{"params": [w for w in weights.values() if w.dim() == 2], "weight_decay": 0.1},
@@ -141,6 +146,7 @@ def main():
         "muon": run(muon()),
         "muon momentum=0.9,nesterov=False,adjust_lr_fn=match_rms_adamw":
             run(muon(momentum=0.9, nesterov=False, adjust_lr_fn="match_rms_adamw")),
+        "rmsprop": run(rmsprop),
         "sgd": run(sgd()),
         "sgd momentum=0.9,dampening=0.1": run(sgd(momentum=0.9, dampening=0.1)),
         "sgd momentum=0.9,nesterov=True": run(sgd(momentum=0.9, nesterov=True)),

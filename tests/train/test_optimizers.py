@@ -70,7 +70,7 @@ class Optimizers(TrainerTest):
                         "--check_replicas_every", "1", ranks=2), 0)
 
     def test_an_optimizer_that_is_not_there(self):
-        for name in ("rmsprop", "schedule_free_radam"):
+        for name in ("rmsprop_bnb", "schedule_free_radam"):
             self.expect(run("train", *COMMON, "--optim", name, "--output_dir", os.path.join(self.folder.name, "no")), 78,
                         f"optim = {name}")
 
@@ -88,7 +88,7 @@ class Optimizers(TrainerTest):
         zero3 = ["--profile", "zero3", "--cp_size", "2"]
         for name, most, *flags in (("muon", 1e-5, "--optim_args", "adjust_lr_fn=match_rms_adamw"), ("adamw_8bit", 2e-4),
                                    ("lion_8bit", 1e-3), ("sgd", 1e-5, "--optim_args", "momentum=0.9,nesterov=True"), ("sgd", 1e-5),
-                                   ("adafactor", 1e-5), ("schedule_free_adamw", 1e-5, *CONSTANT)):
+                                   ("adafactor", 1e-5), ("rmsprop", 1e-5), ("schedule_free_adamw", 1e-5, *CONSTANT)):
             with self.subTest(optim=name):
                 flags = ["--optim", name, *flags]
                 alone = self.losses(name + "alone" + str(len(flags)), *flags)

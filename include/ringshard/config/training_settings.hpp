@@ -76,6 +76,7 @@ enum class Optimizer {
     lion,
     lion_8bit,
     muon,
+    rmsprop,
     sgd,
     schedule_free_adamw,
     schedule_free_sgd,

@@ -59,6 +59,17 @@ struct LionBuffers {
 // weight_decay * weights), then moment = beta2 * moment + (1 - beta2) * gradient.
 void lion(const LionBuffers& buffers, const LionStep& step);
 
+struct RmspropStep {
+    double learning_rate;
+    double keeps;  // the share of the mean of squares that stays
+    double epsilon;
+    double weight_decay;    // added to the gradient, times the weight
+    double gradient_scale;  // from clipping
+    int64_t step;           // from 1
+};
+// One update as torch.optim.RMSprop makes it; the moment is the mean of squares.
+void rmsprop(const LionBuffers& buffers, const RmspropStep& step);
+
 struct SgdStep {
     double learning_rate;
     double momentum;

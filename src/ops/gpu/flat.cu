@@ -127,6 +127,33 @@ struct LionUpdate {
 };
 
 template <class Moment, int n>
+struct RmspropUpdate {
+    Rmsprop work;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        Moment* const moments = static_cast<Moment*>(work.moment);
+        for_packs<n>(team, work.count, [&](int64_t i) {
+            Floats<n> w = load<n>(work.weights + i);
+            Floats<n> v = load<n>(moments + i);
+            const Floats<n> g = load<n>(work.gradient + i);
+            for (int k = 0; k < n; ++k) {
+                const float gradient = g[k] * work.gradient_scale + w[k] * work.decay;
+                const float mean = v[k] * work.keeps + gradient * gradient * work.takes;
+                const uint32_t chance =
+                    mixed(static_cast<uint32_t>(work.first_place + i + k), work.step);
+                v[k] = rounded_for(moments, mean, chance & 0xffffU);
+                w[k] = w[k] - work.step_size * gradient / (sqrtf(mean) + work.epsilon);
+            }
+            store<n>(work.weights + i, w);
+            store<n>(moments + i, v);
+            if (work.copy != nullptr) store<n>(static_cast<bf16*>(work.copy) + i, w);
+        });
+    }
+};
+
+template <class Moment, int n>
 struct SgdUpdate {
     Sgd work;
 
@@ -241,17 +268,27 @@ void schedule_free(const Queue& queue, const ScheduleFree& work) {
     });
 }
 
-void lion(const Queue& queue, const Lion& work) {
+namespace {
+
+// Of one moment.
+template <template <class, int> class Update, class Work>
+void run_update(const Queue& queue, const Work& work) {
     const int64_t teams = (work.count + weights_per_team - 1) / weights_per_team;
     with_type(work.moment_type, [&](auto* type) {
         using Moment = std::remove_pointer_t<decltype(type)>;
         constexpr int n = 4;
         if (fits<float>(n, work.count, work.weights, work.gradient) &&
             fits<Moment>(n, work.count, work.moment) && fits<bf16>(n, work.count, work.copy))
-            run<256>(queue, teams, LionUpdate<Moment, n>{work});
+            run<256>(queue, teams, Update<Moment, n>{work});
         else
-            run<256>(queue, teams, LionUpdate<Moment, 1>{work});
+            run<256>(queue, teams, Update<Moment, 1>{work});
     });
 }
+
+}  // namespace
+
+void lion(const Queue& queue, const Lion& work) { run_update<LionUpdate>(queue, work); }
+
+void rmsprop(const Queue& queue, const Rmsprop& work) { run_update<RmspropUpdate>(queue, work); }
 
 }  // namespace ringshard::ops::gpu

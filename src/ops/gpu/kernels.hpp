@@ -212,6 +212,23 @@ struct Lion {
 };
 void lion(const Queue& queue, const Lion& work);
 
+struct Rmsprop {
+    float* weights;
+    NumberType moment_type;
+    void* moment;  // the mean of squares
+    const float* gradient;
+    void* copy;  // bf16, or null
+    int64_t count;
+    int64_t first_place;
+    uint32_t step;
+    float gradient_scale;
+    float decay;  // times the weight, added to the gradient
+    float keeps, takes;
+    float epsilon;
+    float step_size;
+};
+void rmsprop(const Queue& queue, const Rmsprop& work);
+
 struct Sgd {
     float* weights;
     NumberType moment_type;

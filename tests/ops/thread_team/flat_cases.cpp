@@ -66,6 +66,26 @@ void updates(int64_t count) {
 }
 
 template <class Moment>
+void updates_by_squares(int64_t count) {
+    compare(named<Moment>("rmsprop", count), [&](const Queue& queue, Memory& memory) {
+        rmsprop(queue, {.weights = memory.numbers<float>(count),
+                        .moment_type = number_type<Moment>,
+                        .moment = positive<Moment>(memory, count),
+                        .gradient = memory.numbers<float>(count),
+                        .copy = memory.unset<bf16>(count),
+                        .count = count,
+                        .first_place = first_place,
+                        .step = step,
+                        .gradient_scale = 1,
+                        .decay = 0.1F,
+                        .keeps = 0.99F,
+                        .takes = 0.01F,
+                        .epsilon = 1e-8F,
+                        .step_size = 1e-3F});
+    });
+}
+
+template <class Moment>
 void updates_without_adaption(int64_t count) {
     for (const bool has_momentum : {true, false})
         compare(named<Moment>(has_momentum ? "sgd with momentum" : "sgd", count),
@@ -172,6 +192,7 @@ void flat_cases(Part part) {
     for_types(part, [](auto* type) {
         using Moment = std::remove_pointer_t<decltype(type)>;
         updates<Moment>(5000);
+        updates_by_squares<Moment>(5000);
         updates_without_adaption<Moment>(5000);
         updates_without_schedule<Moment>(5000);
     });
