@@ -280,8 +280,7 @@ struct AdapterSpec {
 // their tensors have that of the adapter behind lora_A and lora_B.
 struct NamedAdapter {
     std::string name{};
-    std::map<std::string, AdapterSpec>
-        layers{};  // by linear layer; none: it leaves all as they are
+    std::map<std::string, AdapterSpec> layers{};  // by linear layer; may be none
     // What one of several has in place of the model's: in a block the biases of these linear
     // layers, outside of blocks the modules of these names.
     std::set<std::string> own{};
