@@ -633,6 +633,7 @@ class BadInput(Classes):
         texts = self.write("only-texts.jsonl", [{"text": row["text"]} for row in self.rows])
         self.refuse([65, 78], ["LlamaForSequenceClassification"], command="sft", data=texts)
         self.refuse([78], ["has one label, whose score is a number"], model=self.rewards)
+        self.expect(run("verify", self.rewards), 65, "the model has a head of scores")
         # transformers writes no names of two labels.
         two = self.write("two.jsonl", [{**row, "label": row["label"] % 2} for row in self.rows])
         self.refuse([0], [], model=self.save_model("two", 2), data=two)

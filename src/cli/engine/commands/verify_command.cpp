@@ -40,6 +40,13 @@ bool holds_adapter(const fs::path& folder) {
            file_exists(folder / hub::adapter_weights_name);
 }
 
+Failure has_scores(const fs::path& folder) {
+    return {ExitCode::bad_data,
+            format_text("{}: the model has a head of scores, and verify compares "
+                        "log-probabilities of tokens",
+                        folder.string())};
+}
+
 comm::Agreed<FolderModel> read_folder(const run::CommandContext& context, const fs::path& folder) {
     const comm::Group& world = context.world;
     FolderModel found{.base = folder, .adapter = {}, .spec = {}};
@@ -60,12 +67,7 @@ comm::Agreed<FolderModel> read_folder(const run::CommandContext& context, const 
     auto spec = comm::agreed(world, model::read_model_spec(found.base / "config.json"));
     if (!spec) return spec.failure();
     found.spec = std::move(spec).value();
-    if (found.spec.scores)
-        return comm::found_by_all(
-            Failure{ExitCode::bad_data,
-                    format_text("{}: the model has a head of scores, and verify compares "
-                                "log-probabilities of tokens",
-                                found.base.string())});
+    if (found.spec.scores) return comm::found_by_all(has_scores(found.base));
     if (const auto failure = untie_if_apart(found.base, world, found.spec)) return *failure;
     if (config)
         if (const auto failure = peft::add_adapter(found.spec, *config))
@@ -234,7 +236,11 @@ MaybeFailure verify(const run::CommandContext& context) {
         return comm::found_by_all(
             {ExitCode::usage, "name the folder of a model: trainer verify FOLDER [--url URL]"});
     const auto references = run::read_references(folder, world);
-    if (!references) return references.failure();
+    if (!references) {
+        const auto spec = comm::agreed(world, model::read_model_spec(folder / "config.json"));
+        const bool is_of_scores = spec && spec.value().scores;
+        return is_of_scores ? comm::found_by_all(has_scores(folder)) : references.failure();
+    }
     std::vector<std::string> causes;
     if (world.is_root()) causes = compare_texts_of(references.value(), folder);
     auto model = read_folder(context, folder);
