@@ -77,32 +77,59 @@ void Resolver::take_mixture(const Statement& statement) {
     assign(*table_.find("mixture_seed"), "0", usual);
 }
 
+namespace {
+
+// The splits that a dataset_mixer takes: the strongest dataset_splits says them.
+std::vector<std::string> splits_of_mixer(const Statements& beside) {
+    const Statement* strongest = nullptr;
+    for (const Statement& other : beside)
+        if (other.name == "dataset_splits" && !is_null(other.text) &&
+            (strongest == nullptr || strongest->origin.strength <= other.origin.strength))
+            strongest = &other;
+    std::vector<std::string> splits{"train", "test"};
+    if (strongest != nullptr) read_value(strongest->text, splits);
+    return splits;
+}
+
+bool has_word(const std::string& text, const char* word) {
+    return text.find(word) != std::string::npos;
+}
+
+}  // namespace
+
 // Takes the names of a dataset_mixer: the splits that have "train" in their names are learned, and
 // the one that has "test" is evaluated.
 void Resolver::take_mixer(const Statement& statement, const Statements& beside) {
-    std::vector<std::string> splits{"train", "test"};
-    for (const Statement& other : beside)
-        if (other.name == "dataset_splits") read_value(other.text, splits);
+    const auto refuse = [&](const std::string& why) {
+        result_.problems.push_back(complaint(statement, why));
+    };
     const auto content = read_block(statement, result_.problems);
     if (!content) return;
     ordered_json learned = ordered_json::array();
     ordered_json evaluated = ordered_json::array();
     for (const auto& [name, share] : content->mapping.items()) {
         if (share != 1)
-            return result_.problems.push_back(complaint(
-                statement, format_text("takes a part of {}: give dataset_mixture, whose weight "
-                                       "takes a part",
-                                       name)));
-        for (const std::string& split : splits)
-            (split.find("train") != std::string::npos ? learned : evaluated)
+            return refuse(
+                format_text("takes a part of {}: give dataset_mixture, whose weight takes "
+                            "a part",
+                            name));
+        for (const std::string& split : splits_of_mixer(beside)) {
+            if (!has_word(split, "train") && !has_word(split, "test"))
+                return refuse(
+                    format_text("dataset_splits has {}, and a split has train or test in "
+                                "its name",
+                                split));
+            (has_word(split, "train") ? learned : evaluated)
                 .push_back({{"path", name}, {"split", split}});
+        }
     }
-    assign(*table_.find("datasets"), learned.dump(), statement);
+    if (learned.empty())
+        return refuse(
+            "there is nothing to learn: it names datasets, each with the share 1, and "
+            "dataset_splits a split that has train in its name");
     if (evaluated.size() > 1)
-        return result_.problems.push_back(
-            complaint(statement,
-                      "evaluates several datasets: leave one of them in dataset_splits, and give "
-                      "eval_datasets"));
+        return refuse("evaluates several datasets: leave one test split in dataset_splits");
+    assign(*table_.find("datasets"), learned.dump(), statement);
     if (evaluated.empty()) return;
     const ordered_json& only = evaluated.front();
     assign(*table_.find("eval_dataset_name"), only["path"].get<std::string>(), statement);

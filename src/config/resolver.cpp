@@ -26,9 +26,18 @@ bool is_void(const Statement& statement, const Statements& all) {
 }  // namespace
 
 void Resolver::take(const Statements& statements) {
+    const auto is_mixer = [](const Statement& statement) {
+        return statement.name == "dataset_mixer" && !is_null(statement.text);
+    };
+    const bool has_mixer = std::ranges::any_of(statements, is_mixer);
     for (const Statement& statement : statements) {
-        if (statement.name == "dataset_mixer" && !is_null(statement.text))
+        if (is_mixer(statement))
             take_mixer(statement, statements);
+        else if (statement.name == "dataset_splits" && has_mixer)
+            continue;
+        else if (statement.name == "dataset_splits" && !is_null(statement.text))
+            result_.problems.push_back(
+                complaint(statement, "has a meaning beside dataset_mixer only: leave it out"));
         else if (!is_void(statement, statements))
             take(statement);
         else if (!is_null(statement.text))

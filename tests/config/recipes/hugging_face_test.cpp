@@ -162,6 +162,14 @@ output_dir: ./out
     BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: {a: 0.5}\n", "takes a part of a"));
     BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: {a: 1, b: 1}\n", "several datasets"));
     BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: 3\n", "dataset_mixer"));
+    BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: {}\n", "nothing to learn"));
+    BOOST_TEST(refuses("a.yaml", head + "dataset_mixer: {a: 1}\ndataset_splits: [valid]\n",
+                       "has valid, and a split has train or test"));
+    BOOST_TEST(refuses("a.yaml", head + "dataset_name: d\ndataset_splits: [train]\n",
+                       "beside dataset_mixer only"));
+    BOOST_TEST(of_recipe("a.yaml", head + "dataset_mixer: {a: 1}\ndataset_splits: [train]\n",
+                         {"--dataset_splits", "train_y"})
+                   .data.datasets == R"([{"path":"a","split":"train_y"}])");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
