@@ -80,20 +80,17 @@ private:
     std::optional<Failure> failure_;
 };
 
+// Optimizers that are not here have none.
+const std::map<Optimizer, std::vector<std::string>> arguments{
+    {Optimizer::adamw, {"decoupled_weight_decay"}},
+    {Optimizer::muon, {"momentum", "nesterov", "ns_steps", "adjust_lr_fn"}},
+    {Optimizer::schedule_free_adamw, {"r", "weight_lr_power"}},
+    {Optimizer::schedule_free_sgd, {"r", "weight_lr_power"}},
+    {Optimizer::sgd, {"momentum", "dampening", "nesterov"}}};
+
 std::vector<std::string> arguments_of(Optimizer optimizer) {
-    switch (optimizer) {
-        case Optimizer::sgd: return {"momentum", "dampening", "nesterov"};
-        case Optimizer::muon: return {"momentum", "nesterov", "ns_steps", "adjust_lr_fn"};
-        case Optimizer::adamw: return {"decoupled_weight_decay"};
-        case Optimizer::schedule_free_adamw:
-        case Optimizer::schedule_free_sgd: return {"r", "weight_lr_power"};
-        case Optimizer::adafactor:
-        case Optimizer::adamw_8bit:
-        case Optimizer::lion:
-        case Optimizer::lion_8bit:
-        case Optimizer::rmsprop: break;
-    }
-    return {};
+    const auto found = arguments.find(optimizer);
+    return found == arguments.end() ? std::vector<std::string>() : found->second;
 }
 
 }  // namespace

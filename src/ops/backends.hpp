@@ -3,7 +3,6 @@
 #include "delta_chunks.hpp"
 #include "ringshard/ops/backend.hpp"
 #include "ringshard/ops/causal_conv.hpp"
-#include "ringshard/ops/coded_moments.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/flat.hpp"
@@ -17,6 +16,7 @@
 #include "ringshard/ops/rope.hpp"
 #include "ringshard/ops/routing.hpp"
 #include "ringshard/ops/swiglu.hpp"
+#include "ringshard/ops/updates.hpp"
 
 // The operations that every backend has, with the arguments of ops.
 // clang-format off
@@ -34,9 +34,8 @@
     each(swiglu) each(swiglu_backward) \
     each(embedding) each(embedding_backward) \
     each(cross_entropy) each(cross_entropy_value) each(sum_of_tokens) \
-    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) each(rmsprop) \
-    each(sgd) \
-    each(schedule_free) each(coded_adamw) each(coded_lion) \
+    each(sum_of_squares) each(cast) each(add) \
+    each(update) each(coded_update) each(schedule_free) \
     each(dequantize_nf4) each(dequantize_int8) \
     each(causal_conv) each(causal_conv_backward) \
     each(invert_unit_triangles) each(delta_walk) each(state_walk)

@@ -249,20 +249,12 @@ void cast(const at::Tensor& into, const at::Tensor& from) { backend_of(into).cas
 
 void add(const at::Tensor& into, const at::Tensor& from) { backend_of(into).add(into, from); }
 
-void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
-    backend_of(buffers.weights).adamw(buffers, step);
+void update(const UpdateBuffers& buffers, const UpdateRule& rule) {
+    backend_of(buffers.weights).update(buffers, rule);
 }
 
-void lion(const LionBuffers& buffers, const LionStep& step) {
-    backend_of(buffers.weights).lion(buffers, step);
-}
-
-void rmsprop(const LionBuffers& buffers, const RmspropStep& step) {
-    backend_of(buffers.weights).rmsprop(buffers, step);
-}
-
-void sgd(const SgdBuffers& buffers, const SgdStep& step) {
-    backend_of(buffers.weights).sgd(buffers, step);
+void coded_update(const CodedUpdateBuffers& buffers, const UpdateRule& rule) {
+    backend_of(buffers.weights).coded_update(buffers, rule);
 }
 
 void schedule_free(const ScheduleFreeBuffers& buffers, const ScheduleFreeStep& step) {

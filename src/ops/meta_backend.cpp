@@ -242,19 +242,11 @@ void cast(const at::Tensor&, const at::Tensor&) {}
 
 void add(const at::Tensor&, const at::Tensor&) {}
 
-void adamw(const AdamWBuffers&, const AdamWStep&) {}
+void update(const UpdateBuffers&, const UpdateRule&) {}
 
-void lion(const LionBuffers&, const LionStep&) {}
-
-void rmsprop(const LionBuffers&, const RmspropStep&) {}
-
-void sgd(const SgdBuffers&, const SgdStep&) {}
+void coded_update(const CodedUpdateBuffers&, const UpdateRule&) {}
 
 void schedule_free(const ScheduleFreeBuffers&, const ScheduleFreeStep&) {}
-
-void coded_adamw(const CodedAdamWBuffers&, const AdamWStep&) {}
-
-void coded_lion(const CodedLionBuffers&, const LionStep&) {}
 
 void dequantize_nf4(const at::Tensor&, const Nf4Matrix&) {}
 

@@ -48,6 +48,17 @@ void for_slices(const at::Tensor& x, int64_t elements_of_slice, Work work) {
         });
 }
 
+// Calls work(first, count) for the blocks of a flat buffer.
+inline constexpr int64_t elements_of_block = 16384;
+template <class Work>
+void for_blocks(int64_t count, Work work) {
+    const int64_t num_blocks = (count + elements_of_block - 1) / elements_of_block;
+    at::parallel_for(0, num_blocks, 1, [&](int64_t first, int64_t last) {
+        for (int64_t b = first; b < last; ++b)
+            work(b * elements_of_block, std::min(elements_of_block, count - b * elements_of_block));
+    });
+}
+
 // Unnamed: each file has the copies for kinds of processors that RINGSHARD_SIMD makes.
 namespace {
 

@@ -1,22 +1,15 @@
-#include "optimizers.hpp"
+#include <algorithm>
+
+#include "optimizer_kinds.hpp"
 #include "ringshard/base/error.hpp"
 
 namespace ringshard::optim {
 
 OptimizerKind kind_of(config::Optimizer optimizer, const config::TrainingSettings& settings) {
-    switch (optimizer) {
-        case config::Optimizer::adafactor: return adafactor_kind();
-        case config::Optimizer::adamw: return adamw_kind();
-        case config::Optimizer::adamw_8bit: return adamw_8bit_kind();
-        case config::Optimizer::lion: return lion_kind();
-        case config::Optimizer::lion_8bit: return lion_8bit_kind();
-        case config::Optimizer::muon: return muon_kind();
-        case config::Optimizer::rmsprop: return rmsprop_kind();
-        case config::Optimizer::schedule_free_adamw: return schedule_free_adamw_kind();
-        case config::Optimizer::schedule_free_sgd: return schedule_free_sgd_kind();
-        case config::Optimizer::sgd: return sgd_kind(settings);
-    }
-    RINGSHARD_CHECK(false, "unknown optimizer");
+    const auto* const found =
+        std::ranges::find(kinds::all, optimizer, [](const auto& kind) { return kind.first; });
+    RINGSHARD_CHECK(found != kinds::all.end(), "an optimizer without a file");
+    return found->second(settings);
 }
 
 }  // namespace ringshard::optim

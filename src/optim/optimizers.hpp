@@ -1,16 +1,22 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ringshard/optim/optimizer.hpp"
 
-// The kinds of optimizers: each is a file with a function that describes it. kinds.cpp lists them.
+// The kinds of optimizers: each is a file of kinds/.
 namespace ringshard::optim {
 
+// The rule of a step, of optimizers that update each weight by itself.
+using RuleOfStep = std::function<ops::UpdateRule(const StepSize& size)>;
+
 struct OptimizerKind {
-    std::vector<StateSpec> states;  // fp32 ones lie in optimizer_state_dtype
-    std::unique_ptr<Updater> (*make)(const UpdaterContext& context);
+    std::vector<StateSpec> states{};  // fp32 ones lie in optimizer_state_dtype
+    std::function<std::unique_ptr<Updater>(const UpdaterContext& context)> make{};
+    RuleOfStep rule{};  // empty: it has none
     // Which weights it updates; null: all. The optimizer `others` updates the rest.
     bool (*takes)(const shard::ParameterGroup& group) = nullptr;
     config::Optimizer others = config::Optimizer::adamw;
@@ -21,21 +27,6 @@ struct OptimizerKind {
 };
 
 OptimizerKind kind_of(config::Optimizer optimizer, const config::TrainingSettings& settings);
-
-OptimizerKind adafactor_kind();
-OptimizerKind adamw_kind();
-OptimizerKind adamw_8bit_kind();
-OptimizerKind lion_kind();
-OptimizerKind lion_8bit_kind();
-OptimizerKind muon_kind();
-OptimizerKind rmsprop_kind();
-OptimizerKind schedule_free_adamw_kind();
-OptimizerKind schedule_free_sgd_kind();
-OptimizerKind sgd_kind(const config::TrainingSettings& settings);
-
-// Whether the moments of a group lie in 8 bits: its matrices are of whole blocks, large enough, and
-// no table, as bitsandbytes chooses.
-bool has_coded_moments(const shard::ParameterGroup& group);
 
 // Makes an updater of a class whose constructor takes the context.
 template <class Kind>

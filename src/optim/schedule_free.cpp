@@ -1,7 +1,8 @@
+#include "schedule_free.hpp"
+
 #include <algorithm>
 #include <cmath>
 
-#include "optimizers.hpp"
 #include "ringshard/ops/flat.hpp"
 
 namespace ringshard::optim {
@@ -11,9 +12,8 @@ namespace {
 // SGD's point of gradients has this share of the average: the default of the package schedulefree.
 constexpr double momentum_of_sgd = 0.9;
 
-// AdamW and SGD that average the points of their steps, as the package schedulefree has them. The
-// masters are the average, which evaluations and files get; the compute weights are the points at
-// which gradients are taken.
+// The masters are the average, which evaluations and files get; the compute weights are the points
+// at which gradients are taken.
 class ScheduleFree final : public Updater {
 public:
     explicit ScheduleFree(const UpdaterContext& context)
@@ -66,7 +66,7 @@ private:
                 size.weight_decay,
                 size.gradient_scale,
                 average.weights > 0 ? average.last_weight / average.weights : 0,
-                size.step};
+                size.number};
     }
 
     void update(const Slice& slice, const StepSize& size) const override {
@@ -84,14 +84,9 @@ private:
 
 }  // namespace
 
-OptimizerKind schedule_free_adamw_kind() {
-    return {.states = {{"z_minus_x"}, {"exp_avg_sq"}},
-            .make = &make_updater<ScheduleFree>,
-            .keeps_masters = true};
-}
-
-OptimizerKind schedule_free_sgd_kind() {
-    return {.states = {{"z_minus_x"}}, .make = &make_updater<ScheduleFree>, .keeps_masters = true};
+OptimizerKind schedule_free(std::vector<StateSpec> states) {
+    return {
+        .states = std::move(states), .make = &make_updater<ScheduleFree>, .keeps_masters = true};
 }
 
 }  // namespace ringshard::optim

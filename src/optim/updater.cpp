@@ -95,16 +95,15 @@ Updater::Slice Updater::cut(const Loaded& chunk, size_t unit, const shard::Range
     return slice;
 }
 
-Updater::StepSize Updater::size_of(const Update& update, const shard::FlatUnit::UpdateRange& alike,
-                                   int64_t step) const {
+StepSize Updater::size_of(const Update& update, const shard::FlatUnit::UpdateRange& alike,
+                          int64_t step) const {
     using shard::UpdateKind;
     const double own_rate = alike.kind == UpdateKind::decaying ? 1 : update.output_rate;
-    StepSize size{update.learning_rate * own_rate,
-                  update.gradient_scale,
-                  alike.kind == UpdateKind::at_own_rate ? 0.0 : update.weight_decay,
+    StepSize size{{update.learning_rate * own_rate,
+                   alike.kind == UpdateKind::at_own_rate ? 0.0 : update.weight_decay,
+                   update.gradient_scale, step},
                   settings_.adam_beta1,
                   settings_.adam_beta2,
-                  step,
                   alike.variant};
     if (alike.rule == 0) return size;
     const config::UpdateRule& rule = groups_.rules().at(alike.rule - 1);

@@ -253,34 +253,35 @@ BOOST_AUTO_TEST_CASE(flat_buffers) {
     for (const auto moment : {at::kFloat, at::kBFloat16}) {
         const auto make = [&](at::Device device) {
             at::manual_seed(2);
-            return AdamWBuffers{at::randn({some}).to(device),
-                                at::randn({some}).to(moment).to(device),
-                                at::rand({some}).to(moment).to(device),
-                                at::randn({some}).to(device),
-                                at::zeros({some}, at::kBFloat16).to(device),
-                                12'345};
+            return UpdateBuffers{
+                at::randn({some}).to(device),
+                {at::rand({some}).to(moment).to(device), at::rand({some}).to(moment).to(device)},
+                at::randn({some}).to(device),
+                at::zeros({some}, at::kBFloat16).to(device),
+                12'345};
         };
-        const AdamWBuffers host = make(at::kCPU);
-        const AdamWBuffers gpu = make(at::kCUDA);
-        const AdamWStep step{1e-2, 0.9, 0.999, 1e-8, 0.1, 0.5, 7};
-        cuda::adamw(host, step);
-        cuda::adamw(gpu, step);
-        BOOST_TEST(distance(gpu.weights, host.weights) < 1e-6);
-        BOOST_TEST(distance(gpu.first_moment, host.first_moment) < 1e-4);  // chances near a half
-
-        const auto as_lion = [](const AdamWBuffers& b) {
-            return LionBuffers{b.weights, b.first_moment, b.gradient, b.copy, b.first_place};
-        };
-        const LionBuffers host_lion = as_lion(make(at::kCPU));
-        const LionBuffers walked_lion = as_lion(make(at::kCPU));
-        const LionBuffers gpu_lion = as_lion(make(at::kCUDA));
-        const LionStep lion_step{1e-2, 0.9, 0.99, 0.1, 0.5, 7};
-        cpu::lion(host_lion, lion_step);
-        cuda::lion(walked_lion, lion_step);
-        cuda::lion(gpu_lion, lion_step);
-        BOOST_TEST(distance(walked_lion.weights, host_lion.weights) < 1e-6);
-        BOOST_TEST(distance(gpu_lion.weights, host_lion.weights) < 1e-6);
-        BOOST_TEST(distance(gpu_lion.moment, host_lion.moment) < 1e-4);
+        const UpdateStep step{1e-2, 0.1, 0.5, 7};
+        for (const UpdateRule& rule :
+             {UpdateRule(AdamWRule(step, 0.9, 0.999, 1e-8)),
+              UpdateRule(AdamRule(step, 0.9, 0.999, 1e-8)), UpdateRule(LionRule(step, 0.9, 0.99)),
+              UpdateRule(RmspropRule(step, 0.99, 1e-8)), UpdateRule(SgdRule(step)),
+              UpdateRule(MomentumRule(step, 0.9, 0, true))}) {
+            const auto on = [&](at::Device device) {
+                UpdateBuffers buffers = make(device);
+                buffers.moments.resize(num_moments_of(rule));
+                return buffers;
+            };
+            const UpdateBuffers host = on(at::kCPU);
+            const UpdateBuffers walked = on(at::kCPU);
+            const UpdateBuffers gpu = on(at::kCUDA);
+            cpu::update(host, rule);
+            cuda::update(walked, rule);
+            cuda::update(gpu, rule);
+            BOOST_TEST(distance(walked.weights, host.weights) < 1e-6);
+            BOOST_TEST(distance(gpu.weights, host.weights) < 1e-6);
+            for (size_t i = 0; i < host.moments.size(); ++i)  // chances near a half
+                BOOST_TEST(distance(gpu.moments[i], host.moments[i]) < 1e-4);
+        }
     }
 }
 

@@ -74,7 +74,7 @@ class Kernel:
         demangled = subprocess.run(["c++filt", name], check=True, capture_output=True, text=True).stdout.strip()
         found = re.search(r"go_through<(\d+), (\d+), (.*)>\(", demangled)
         self.threads_of_team, self.planned_blocks = int(found[1]), int(found[2])
-        program = re.sub(r"ringshard::ops::gpu::|\(anonymous namespace\)::|__nv_", "", found[3]).replace("float16", "f16")
+        program = re.sub(r"ringshard::ops::(?:gpu::)?|\(anonymous namespace\)::|__nv_", "", found[3]).replace("float16", "f16")
         self.program = re.match(r"\w+", program)[0]
         self.title = f"{source.stem}: {program.strip()}, {self.threads_of_team} threads"
         self.stack_and_spills = report[:3]
@@ -96,7 +96,8 @@ def compile_kernels(source):
     """The kernels of a source by their names, and the bodies of their PTX."""
     with tempfile.TemporaryDirectory() as folder:
         ptx, cubin = pathlib.Path(folder) / "code.ptx", pathlib.Path(folder) / "code.cubin"
-        subprocess.run([NVCC, "-ptx", f"-arch=compute_{ARCHITECTURE}", "-std=c++17", "-O3", str(source), "-o", str(ptx)], check=True)
+        subprocess.run([NVCC, "-ptx", f"-arch=compute_{ARCHITECTURE}", "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-I",
+                        str(ROOT / "include"), str(source), "-o", str(ptx)], check=True)
         report = subprocess.run([PTXAS, "-v", f"-arch=sm_{ARCHITECTURE}", str(ptx), "-o", str(cubin)],
                                 check=True, capture_output=True, text=True).stderr
         code = code_of(cubin)

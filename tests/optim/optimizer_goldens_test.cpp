@@ -12,7 +12,7 @@
 #include "matrix_owners.hpp"
 #include "mpi_test.hpp"
 #include "ringshard/offload/host_offload_store.hpp"
-#include "ringshard/ops/coded_moments.hpp"
+#include "ringshard/ops/updates.hpp"
 #include "ringshard/optim/optimizer.hpp"
 
 using namespace ringshard;
@@ -196,7 +196,8 @@ BOOST_AUTO_TEST_CASE(moments_in_eight_bits_have_the_codes_of_bitsandbytes) {
         ops::CodedMoment moment{at::zeros({count}, at::TensorOptions(at::kByte)),
                                 at::zeros({count / 256}, at::TensorOptions(at::kFloat)),
                                 ops::moment_values(true, at::kCPU)};
-        ops::coded_lion({at::zeros_like(gradient), moment, gradient, {}}, {0, 0, 0, 0, 1, 1});
+        ops::coded_update({at::zeros_like(gradient), {moment}, gradient, {}},
+                          ops::LionRule({0, 0, 1, 1}, 0, 0));
         int64_t wrong = 0;
         for (int64_t i = 0; i < count; ++i)
             wrong += moment.codes[i].item<int64_t>() ==

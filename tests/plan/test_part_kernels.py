@@ -45,7 +45,7 @@ OF_LIBRARIES = {
 }
 OF_OURS = {"Normalize": "norms, forward", "NormBackward": "norms, backward", "NormalizeHead": "norms of heads", "AddRows": "sums of gradients",
            "AddRowsOfToken": "embedding", "SumBlock": "sums of squares", "PutHeads": "gradients of heads", "LossOfToken": "loss",
-           "AdamWUpdate": "update of weights", "LionUpdate": "update of weights", "ConvForward": "convolution, forward",
+           "RangeUpdate": "update of weights", "BlockUpdate": "update of weights", "ConvForward": "convolution, forward",
            "OfRows": "convolution, gradient of inputs", "QuantizeColumns": "rounding to FP8", "Dequantize": "weights from codes",
            "DequantizeRows": "weights from codes"}
 

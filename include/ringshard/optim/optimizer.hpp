@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ringshard/config/training_settings.hpp"
+#include "ringshard/ops/update_rules.hpp"
 #include "ringshard/optim/update_groups.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -32,6 +33,13 @@ struct Update {
     double weight_decay;
     double output_rate;       // factor of the learning rate of B, magnitudes and vectors
     double warmup_steps = 0;  // of optimizers that raise the learning rate themselves
+};
+
+// A step of weights with one decay and one rate.
+struct StepSize : ops::UpdateStep {
+    double beta1;
+    double beta2;
+    size_t variant;
 };
 
 // Updates the weights of one shelf. Each optimizer is a class that derives from it: it says how one
@@ -73,15 +81,6 @@ protected:
         int64_t first_place;
         size_t unit;
         shard::Range range;  // of the unit
-    };
-    struct StepSize {
-        double learning_rate;
-        double gradient_scale;
-        double weight_decay;
-        double beta1;
-        double beta2;
-        int64_t step;  // from 1
-        size_t variant;
     };
     const config::TrainingSettings& settings() const { return settings_; }
     const shard::Zero& zero() const { return zero_; }

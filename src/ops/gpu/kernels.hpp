@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "ringshard/ops/update_rules.hpp"
+
 // The kernels of the GPU, on plain pointers: so they are compiled without LibTorch. A kernel's work
 // is cut over teams of threads (team.cuh). Rows are dense and one after the other; all sizes and
 // places are 64 bits wide.
@@ -175,76 +177,17 @@ constexpr int64_t elements_per_square = 16384;
 // squares [ceil(count / elements_per_square)]: of each block the sum.
 void sum_squares(const Queue& queue, const float* numbers, int64_t count, float* squares);
 
-struct AdamW {
+struct Update {
     float* weights;
-    NumberType moment_type;
-    void* first_moment;
-    void* second_moment;
+    NumberType moment_type = NumberType::fp32;
+    void* moments[most_moments] = {};
     const float* gradient;
     void* copy;  // bf16, or null
     int64_t count;
     int64_t first_place;
     uint32_t step;
-    float gradient_scale;
-    float decay;
-    float first_keeps, first_takes;
-    float second_keeps, second_takes;
-    float step_size;
-    float root_scale;
-    float epsilon;
 };
-void adamw(const Queue& queue, const AdamW& work);
-
-struct Lion {
-    float* weights;
-    NumberType moment_type;
-    void* moment;
-    const float* gradient;
-    void* copy;  // bf16, or null
-    int64_t count;
-    int64_t first_place;
-    uint32_t step;
-    float gradient_scale;
-    float decay;
-    float direction_keeps, direction_takes;
-    float moment_keeps, moment_takes;
-    float step_size;
-};
-void lion(const Queue& queue, const Lion& work);
-
-struct Rmsprop {
-    float* weights;
-    NumberType moment_type;
-    void* moment;  // the mean of squares
-    const float* gradient;
-    void* copy;  // bf16, or null
-    int64_t count;
-    int64_t first_place;
-    uint32_t step;
-    float gradient_scale;
-    float decay;  // times the weight, added to the gradient
-    float keeps, takes;
-    float epsilon;
-    float step_size;
-};
-void rmsprop(const Queue& queue, const Rmsprop& work);
-
-struct Sgd {
-    float* weights;
-    NumberType moment_type;
-    void* momentum;  // may be null: then momentum_keeps is 0
-    const float* gradient;
-    void* copy;  // bf16, or null
-    int64_t count;
-    int64_t first_place;
-    uint32_t step;
-    float gradient_scale;
-    float decay;  // times the weight, added to the gradient
-    float momentum_keeps, momentum_takes;
-    bool nesterov;
-    float step_size;
-};
-void sgd(const Queue& queue, const Sgd& work);
+void update(const Queue& queue, const Update& work, const UpdateRule& rule);
 
 // The average of points, whose difference from the point of the step is the state.
 struct ScheduleFree {
@@ -266,41 +209,20 @@ struct ScheduleFree {
 };
 void schedule_free(const Queue& queue, const ScheduleFree& work);
 
-// A moment in 8 bits (ops/coded_moments.hpp).
+// A moment in 8 bits (ops/updates.hpp).
 struct CodedMoment {
     uint8_t* codes;
     float* maxima;
     const float* values;
 };
-struct CodedAdamW {
+struct CodedUpdate {
     float* weights;
-    CodedMoment first;
-    CodedMoment second;
+    CodedMoment moments[most_moments] = {};
     const float* gradient;
     void* copy;  // bf16, or null
     int64_t blocks;
-    float gradient_scale;
-    float decay;
-    float first_keeps, first_takes;
-    float second_keeps, second_takes;
-    float step_size;
-    float root_scale;
-    float epsilon;
 };
-void coded_adamw(const Queue& queue, const CodedAdamW& work);
-struct CodedLion {
-    float* weights;
-    CodedMoment moment;
-    const float* gradient;
-    void* copy;  // bf16, or null
-    int64_t blocks;
-    float gradient_scale;
-    float decay;
-    float direction_keeps, direction_takes;
-    float moment_keeps, moment_takes;
-    float step_size;
-};
-void coded_lion(const Queue& queue, const CodedLion& work);
+void coded_update(const Queue& queue, const CodedUpdate& work, const UpdateRule& rule);
 
 // Weights from four bits (ops/nf4.hpp).
 struct DequantizeNf4 {

@@ -32,6 +32,7 @@
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
 #include "ringshard/ops/swiglu.hpp"
+#include "ringshard/ops/updates.hpp"
 #include "tile_pack.hpp"
 
 using namespace ringshard;
@@ -376,12 +377,11 @@ void Bench::rows() const {
     for (const auto type : {at::kFloat, at::kBFloat16}) {
         const double of_moments = 4 * static_cast<double>(c10::elementSize(type));
         const at::Tensor first = at::zeros({weights}, flat.options().dtype(type));
-        const ops::AdamWBuffers buffers{flat, first, at::zeros_like(first), at::zeros_like(flat),
-                                        copy};
+        const ops::UpdateBuffers buffers{
+            flat, {first, at::zeros_like(first)}, at::zeros_like(flat), copy};
+        const ops::AdamWRule rule({1e-5, 0, 1, 7}, 0.9, 0.999, 1e-8);
         measure(type == at::kFloat ? "adamw" : "adamw, moments in bf16", 8 + of_moments + 8 + 2,
-                [&] {
-                    ops::adamw(buffers, {1e-5, 0.9, 0.999, 1e-8, 0.0, 1.0, 7});
-                });
+                [&] { ops::update(buffers, rule); });
     }
 }
 

@@ -84,10 +84,10 @@ void add(Tensors& all, const ops::SeenKeys& seen) {
     add(all, seen.out);
     add(all, seen.lse);
 }
-void add(Tensors& all, const ops::AdamWBuffers& buffers) {
-    for (const at::Tensor& tensor : {buffers.weights, buffers.first_moment, buffers.second_moment,
-                                     buffers.gradient, buffers.copy})
+void add(Tensors& all, const ops::UpdateBuffers& buffers) {
+    for (const at::Tensor& tensor : {buffers.weights, buffers.gradient, buffers.copy})
         add(all, tensor);
+    for (const at::Tensor& moment : buffers.moments) add(all, moment);
 }
 
 size_t content_of(const at::Tensor& tensor) {

@@ -1,5 +1,6 @@
 #include "compare.hpp"
 
+using namespace ringshard::ops;
 using namespace ringshard::ops::gpu;
 
 namespace ringshard::test {
@@ -24,87 +25,40 @@ Moment* positive(Memory& memory, int64_t count) {
     return numbers;
 }
 
-template <class Moment>
-void updates(int64_t count) {
-    compare(named<Moment>("adamw", count), [&](const Queue& queue, Memory& memory) {
-        adamw(queue, {.weights = memory.numbers<float>(count),
-                      .moment_type = number_type<Moment>,
-                      .first_moment = memory.numbers<Moment>(count),
-                      .second_moment = positive<Moment>(memory, count),
-                      .gradient = memory.numbers<float>(count),
-                      .copy = memory.unset<bf16>(count),
-                      .count = count,
-                      .first_place = first_place,
-                      .step = step,
-                      .gradient_scale = 1,
-                      .decay = 1,
-                      .first_keeps = 0.9F,
-                      .first_takes = 0.1F,
-                      .second_keeps = 0.99F,
-                      .second_takes = 0.01F,
-                      .step_size = 1e-3F,
-                      .root_scale = 1,
-                      .epsilon = 1e-8F});
-    });
-    compare(named<Moment>("lion", count), [&](const Queue& queue, Memory& memory) {
-        lion(queue, {.weights = memory.numbers<float>(count),
-                     .moment_type = number_type<Moment>,
-                     .moment = memory.numbers<Moment>(count),
-                     .gradient = memory.numbers<float>(count),
-                     .copy = memory.unset<bf16>(count),
-                     .count = count,
-                     .first_place = first_place,
-                     .step = step,
-                     .gradient_scale = 1,
-                     .decay = 1,
-                     .direction_keeps = 0.9F,
-                     .direction_takes = 0.1F,
-                     .moment_keeps = 0.99F,
-                     .moment_takes = 0.01F,
-                     .step_size = 1e-3F});
-    });
+constexpr UpdateStep settings{
+    .learning_rate = 1e-3, .weight_decay = 0.1, .gradient_scale = 0.5, .number = step};
+
+struct NamedRule {
+    std::string name;
+    UpdateRule rule;
+    std::vector<bool> are_signed;  // moments; the others are squares
+};
+
+std::vector<NamedRule> rules() {
+    return {{"adamw", AdamWRule(settings, 0.9, 0.99, 1e-8), {true, false}},
+            {"adam", AdamRule(settings, 0.9, 0.99, 1e-8), {true, false}},
+            {"lion", LionRule(settings, 0.9, 0.99), {true}},
+            {"rmsprop", RmspropRule(settings, 0.99, 1e-8), {false}},
+            {"sgd", SgdRule(settings), {}},
+            {"momentum", MomentumRule(settings, 0.9, 0, true), {true}}};
 }
 
 template <class Moment>
-void updates_by_squares(int64_t count) {
-    compare(named<Moment>("rmsprop", count), [&](const Queue& queue, Memory& memory) {
-        rmsprop(queue, {.weights = memory.numbers<float>(count),
+void updates(int64_t count) {
+    for (const NamedRule& rule : rules())
+        compare(named<Moment>(rule.name.c_str(), count), [&](const Queue& queue, Memory& memory) {
+            Update work{.weights = memory.numbers<float>(count),
                         .moment_type = number_type<Moment>,
-                        .moment = positive<Moment>(memory, count),
                         .gradient = memory.numbers<float>(count),
                         .copy = memory.unset<bf16>(count),
                         .count = count,
                         .first_place = first_place,
-                        .step = step,
-                        .gradient_scale = 1,
-                        .decay = 0.1F,
-                        .keeps = 0.99F,
-                        .takes = 0.01F,
-                        .epsilon = 1e-8F,
-                        .step_size = 1e-3F});
-    });
-}
-
-template <class Moment>
-void updates_without_adaption(int64_t count) {
-    for (const bool has_momentum : {true, false})
-        compare(named<Moment>(has_momentum ? "sgd with momentum" : "sgd", count),
-                [&](const Queue& queue, Memory& memory) {
-                    sgd(queue, {.weights = memory.numbers<float>(count),
-                                .moment_type = number_type<Moment>,
-                                .momentum = has_momentum ? memory.numbers<Moment>(count) : nullptr,
-                                .gradient = memory.numbers<float>(count),
-                                .copy = memory.unset<bf16>(count),
-                                .count = count,
-                                .first_place = first_place,
-                                .step = step,
-                                .gradient_scale = 1,
-                                .decay = 0.1F,
-                                .momentum_keeps = has_momentum ? 0.9F : 0.0F,
-                                .momentum_takes = 1,
-                                .nesterov = has_momentum,
-                                .step_size = 1e-3F});
-                });
+                        .step = step};
+            for (size_t i = 0; i < rule.are_signed.size(); ++i)
+                work.moments[i] = rule.are_signed[i] ? memory.numbers<Moment>(count)
+                                                     : positive<Moment>(memory, count);
+            update(queue, work, rule.rule);
+        });
 }
 
 template <class Copy>
@@ -151,37 +105,18 @@ CodedMoment coded(Memory& memory, int64_t blocks, bool is_signed) {
 
 void updates_in_eight_bits(int64_t blocks) {
     const int64_t count = blocks * numbers_of_block;
-    compare("coded_adamw", [&](const Queue& queue, Memory& memory) {
-        coded_adamw(queue, {.weights = memory.numbers<float>(count),
-                            .first = coded(memory, blocks, true),
-                            .second = coded(memory, blocks, false),
-                            .gradient = memory.numbers<float>(count),
-                            .copy = memory.unset<bf16>(count),
-                            .blocks = blocks,
-                            .gradient_scale = 1,
-                            .decay = 1,
-                            .first_keeps = 0.9F,
-                            .first_takes = 0.1F,
-                            .second_keeps = 0.99F,
-                            .second_takes = 0.01F,
-                            .step_size = 1e-3F,
-                            .root_scale = 1,
-                            .epsilon = 1e-8F});
-    });
-    compare("coded_lion", [&](const Queue& queue, Memory& memory) {
-        coded_lion(queue, {.weights = memory.numbers<float>(count),
-                           .moment = coded(memory, blocks, true),
-                           .gradient = memory.numbers<float>(count),
-                           .copy = memory.unset<bf16>(count),
-                           .blocks = blocks,
-                           .gradient_scale = 1,
-                           .decay = 1,
-                           .direction_keeps = 0.9F,
-                           .direction_takes = 0.1F,
-                           .moment_keeps = 0.99F,
-                           .moment_takes = 0.01F,
-                           .step_size = 1e-3F});
-    });
+    for (const NamedRule& rule : rules()) {
+        if (rule.are_signed.empty()) continue;
+        compare(rule.name + " in eight bits", [&](const Queue& queue, Memory& memory) {
+            CodedUpdate work{.weights = memory.numbers<float>(count),
+                             .gradient = memory.numbers<float>(count),
+                             .copy = memory.unset<bf16>(count),
+                             .blocks = blocks};
+            for (size_t i = 0; i < rule.are_signed.size(); ++i)
+                work.moments[i] = coded(memory, blocks, rule.are_signed[i]);
+            coded_update(queue, work, rule.rule);
+        });
+    }
 }
 
 }  // namespace
@@ -192,8 +127,6 @@ void flat_cases(Part part) {
     for_types(part, [](auto* type) {
         using Moment = std::remove_pointer_t<decltype(type)>;
         updates<Moment>(5000);
-        updates_by_squares<Moment>(5000);
-        updates_without_adaption<Moment>(5000);
         updates_without_schedule<Moment>(5000);
     });
     updates_in_eight_bits(2);

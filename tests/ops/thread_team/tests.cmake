@@ -35,7 +35,7 @@ file(GLOB cases CONFIGURE_DEPENDS ${thread_team}/*.cpp)
 
 function(runs_on_threads target sanitizers)
     add_dependencies(${target} gpu_threads_sources)
-    target_include_directories(${target} PRIVATE ${thread_team} ${copied})
+    target_include_directories(${target} PRIVATE ${thread_team} ${copied} ${PROJECT_SOURCE_DIR}/include)
     target_include_directories(${target} SYSTEM PRIVATE ${cuda_numbers_include} ${cuda_target_include})
     target_link_libraries(${target} PRIVATE ringshard_flags Threads::Threads)
     # Pragmas are nvcc's; and with checks in between GCC takes values for unset that are set.

@@ -1,12 +1,10 @@
-#include "ringshard/ops/coded_moments.hpp"
-
 #include <ATen/ops/linspace.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "backends.hpp"
+#include "ringshard/ops/updates.hpp"
 
 namespace ringshard::ops {
 
@@ -29,14 +27,6 @@ at::Tensor moment_values(bool is_signed, at::Device device) {
     at::Tensor map = at::empty({std::ssize(values)}, at::TensorOptions(at::kFloat));
     std::ranges::copy(values, map.data_ptr<float>());
     return map.to(device);
-}
-
-void coded_adamw(const CodedAdamWBuffers& buffers, const AdamWStep& step) {
-    backend_of(buffers.weights).coded_adamw(buffers, step);
-}
-
-void coded_lion(const CodedLionBuffers& buffers, const LionStep& step) {
-    backend_of(buffers.weights).coded_lion(buffers, step);
 }
 
 }  // namespace ringshard::ops

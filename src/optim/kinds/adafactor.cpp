@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "matrices.hpp"
-#include "optimizers.hpp"
+#include "optimizer_kinds.hpp"
 #include "ringshard/comm/communicator.hpp"
 #include "ringshard/ops/flat.hpp"
 
@@ -200,7 +200,7 @@ bool is_factored(const shard::ParameterGroup& group) { return !is_stack_of_vecto
 
 }  // namespace
 
-OptimizerKind adafactor_kind() {
+OptimizerKind kinds::adafactor(const config::TrainingSettings&) {
     using Form = StateSpec::Form;
     return {.states = {{.name = "exp_avg_sq_row", .form = Form::rows},
                        {.name = "exp_avg_sq_col", .form = Form::columns}},

@@ -8,7 +8,7 @@
 
 #include "matrices.hpp"
 #include "matrix_owners.hpp"
-#include "optimizers.hpp"
+#include "optimizer_kinds.hpp"
 #include "ringshard/comm/communicator.hpp"
 #include "ringshard/ops/flat.hpp"
 
@@ -221,7 +221,7 @@ bool is_inner_matrix(const shard::ParameterGroup& group) {
 
 }  // namespace
 
-OptimizerKind muon_kind() {
+OptimizerKind kinds::muon(const config::TrainingSettings&) {
     return {.states = {{"momentum_buffer"}},
             .make = &make_updater<Muon>,
             .takes = &is_inner_matrix,
