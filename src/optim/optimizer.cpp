@@ -1,6 +1,10 @@
 #include "ringshard/optim/optimizer.hpp"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "optimizers.hpp"
 
@@ -8,15 +12,24 @@ namespace ringshard::optim {
 
 namespace {
 
-std::vector<std::vector<int64_t>> places_before(const shard::Zero& zero) {
-    std::vector<std::vector<int64_t>> before;
-    std::vector<int64_t> places(zero.num_variants());
-    for (const shard::FlatUnit& unit : zero.units()) {
-        before.push_back(places);
-        for (size_t variant = 0; unit.is_trained() && variant < unit.num_variants(); ++variant)
-            places[variant] += unit.variant_range(variant).size();
+FirstPlaces first_places(const shard::Zero& zero) {
+    std::vector<std::map<std::string, int64_t>> places(zero.num_variants());
+    for (const shard::FlatUnit& unit : zero.units())
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            if (unit.is_trained())
+                places[tensor.variant][tensor.spec.name] =
+                    c10::multiply_integers(tensor.spec.shape);
+    for (auto& of_variant : places) {
+        int64_t before = 0;
+        for (auto& [name, place] : of_variant) before += std::exchange(place, before);
     }
-    return before;
+    FirstPlaces first;
+    for (const shard::FlatUnit& unit : zero.units()) {
+        std::vector<int64_t>& of_unit = first.emplace_back();
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            of_unit.push_back(unit.is_trained() ? places[tensor.variant].at(tensor.spec.name) : 0);
+    }
+    return first;
 }
 
 }  // namespace
@@ -25,7 +38,7 @@ Optimizer::Optimizer(const shard::Zero& zero, const config::TrainingSettings& se
                      offload::OffloadStore* offload_store)
     : groups_(settings),
       usual_{0, 1, settings.weight_decay, settings.loraplus_lr_ratio, settings.warmup_steps},
-      places_before_(places_before(zero)) {
+      first_places_(first_places(zero)) {
     for (const shard::Shelf& shelf : zero.shelves())
         if (shelf.placement.is_trained)
             updaters_.push_back(kind_of(groups_.optimizers().at(shelf.placement.updater), settings)
@@ -71,7 +84,7 @@ int64_t Optimizer::own_bytes(const shard::Zero& zero) const {
 void Optimizer::step(shard::Zero& zero, std::span<const std::optional<Update>> updates) {
     ++steps_done_;
     zero.shelves();  // waits for the weights
-    for (const auto& updater : updaters_) updater->step({steps_done_, updates, places_before_});
+    for (const auto& updater : updaters_) updater->step({steps_done_, updates, first_places_});
     zero.mark_updated();
 }
 
@@ -94,7 +107,7 @@ void Optimizer::begin_training(shard::Zero& zero) {
     const std::vector<std::optional<Update>> none(zero.num_variants());
     for (const auto& updater : updaters_)
         if (updater->shelf().placement.keeps_masters)
-            updater->step({steps_done_, none, places_before_});
+            updater->step({steps_done_, none, first_places_});
     zero.mark_updated();
     zero.refresh_compute_weights();
 }

@@ -1,5 +1,7 @@
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "ringshard/ops/flat.hpp"
 #include "ringshard/optim/optimizer.hpp"
 
@@ -116,24 +118,43 @@ StepSize Updater::size_of(const Update& update, const shard::FlatUnit::UpdateRan
 
 void Updater::step(const Step& step) {
     for (size_t chunk = 0; chunk < shelf_.chunks.size(); ++chunk) {
-        const size_t unit = shelf_.chunks[chunk].unit;
-        const shard::FlatUnit& layout = zero_.units()[unit];
         Loaded loaded = load(chunk);
-        for (const shard::FlatUnit::UpdateRange& alike : layout.update_ranges()) {
-            const shard::Range mine = intersect(alike.range, loaded.range);
-            if (mine.size() == 0) continue;
-            const int64_t place = step.places_before[unit][alike.variant] + mine.begin -
-                                  layout.variant_range(alike.variant).begin;
-            const Slice slice = cut(loaded, unit, mine, place);
-            const std::optional<Update>& asked = step.updates[alike.variant];
-            const StepSize size = size_of(asked.value_or(Update{}), alike, step.number);
+        update(loaded, shelf_.chunks[chunk].unit, step);
+        store(chunk, std::move(loaded));
+    }
+}
+
+void Updater::update(const Loaded& chunk, size_t unit, const Step& step) const {
+    const shard::FlatUnit& layout = zero_.units()[unit];
+    for (const shard::FlatUnit::UpdateRange& alike : layout.update_ranges()) {
+        const std::optional<Update>& asked = step.updates[alike.variant];
+        const StepSize size = size_of(asked.value_or(Update{}), alike, step.number);
+        const shard::Range mine = intersect(alike.range, chunk.range);
+        for (const auto& [part, place] : parts_of(unit, mine, step.first_places)) {
+            const Slice slice = cut(chunk, unit, part, place);
             if (asked)
                 update(slice, size);
             else
                 keep(slice, size);
         }
-        store(chunk, std::move(loaded));
     }
+}
+
+// The whole range, or its tensors where moments in bf16 are rounded by the places of elements.
+std::vector<Updater::PlacedRange> Updater::parts_of(size_t unit, const shard::Range& range,
+                                                    const FirstPlaces& first_places) const {
+    if (range.size() == 0) return {};
+    if (std::ranges::none_of(states_,
+                             [](const State& state) { return state.spec.type == at::kBFloat16; }))
+        return {{range, 0}};
+    const shard::FlatUnit& layout = zero_.units()[unit];
+    std::vector<PlacedRange> parts;
+    for (const shard::TensorPiece& piece : layout.pieces(range)) {
+        const int64_t begin = range.begin + piece.in_range;
+        const auto tensor = static_cast<size_t>(piece.tensor - layout.tensors().data());
+        parts.push_back({{begin, begin + piece.size}, first_places[unit][tensor] + piece.first});
+    }
+    return parts;
 }
 
 void Updater::keep(const Slice& slice, const StepSize&) const {

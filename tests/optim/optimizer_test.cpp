@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <map>
 
 #include "mpi_test.hpp"
 #include "ringshard/config/training_settings.hpp"
@@ -173,4 +174,34 @@ BOOST_AUTO_TEST_CASE(what_is_forgotten_begins_again) {
     optimizer->forget();
     BOOST_TEST(largest() == 0);
     BOOST_TEST(optimizer->steps_done() == 0);
+}
+
+// Units are filled up so that they can be divided: the random bits of an element do not depend on
+// how many elements that takes.
+BOOST_AUTO_TEST_CASE(moments_in_bf16_are_rounded_alike_however_a_unit_is_divided) {
+    const c10::InferenceMode no_autograd;
+    config::TrainingSettings settings = settings_of(config::Optimizer::adamw);
+    settings.optimizer_state_dtype = config::NumberType::bf16;
+    const mesh::Mesh mesh(test::world(), {.replicate = test::world().size()}, at::kCPU);
+    // The moments of each tensor after a step.
+    const auto moments_of = [&](int64_t parts) {
+        shard::Zero zero(make_units(parts), profiles[0], {at::kFloat, at::kFloat}, mesh);
+        const auto optimizer = optim::make_optimizer(zero, settings);
+        const shard::FlatUnit& unit = zero.units()[0];
+        const at::Tensor gradient = zero.shelves().front().gradients->load(0, shard::Access::read);
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            gradient.narrow(0, tensor.offset, tensor.size).copy_(gradient_of(1, tensor.size));
+        zero.shelves().front().gradients->store(0, gradient);
+        optimizer->step(zero, rate, scale);
+        std::map<std::string, at::Tensor> moments;
+        const at::Tensor all =
+            optimizer->updaters().front()->states()[1].numbers->load(0, shard::Access::read);
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            moments[tensor.spec.name] = all.narrow(0, tensor.offset, tensor.size).clone();
+        return moments;
+    };
+    const auto whole = moments_of(1);
+    BOOST_TEST(whole.at("matrix").scalar_type() == at::kBFloat16);
+    for (const auto& [name, moment] : moments_of(1024))
+        BOOST_TEST(moment.equal(whole.at(name)), name);
 }

@@ -42,6 +42,11 @@ struct StepSize : ops::UpdateStep {
     size_t variant;
 };
 
+// For each tensor of each unit: how many elements the trained tensors before it have, of the same
+// variant and in the order of names. So the places of its elements are the same however a model is
+// divided.
+using FirstPlaces = std::vector<std::vector<int64_t>>;
+
 // Updates the weights of one shelf. Each optimizer is a class that derives from it: it says how one
 // range of weights is updated.
 class Updater {
@@ -59,8 +64,7 @@ public:
     struct Step {
         int64_t number;
         std::span<const std::optional<Update>> updates;
-        // For each unit and variant: the number of the variant's elements in units before it.
-        const std::vector<std::vector<int64_t>>& places_before;
+        const FirstPlaces& first_places;
     };
     // Updates the weights of all chunks and clears their gradients. Collective over the groups of
     // the shelf's units for some optimizers.
@@ -76,9 +80,7 @@ protected:
         std::vector<at::Tensor> states;  // in the order of states(); undefined: a factor
         at::Tensor gradient;             // fp32; the update clears it
         at::Tensor rounded;              // gets the compute weights; undefined: none
-        // The number of the slice's first element among all trained weights, or among those of one
-        // variant.
-        int64_t first_place;
+        int64_t first_place;             // FirstPlaces', if a state is in bf16
         size_t unit;
         shard::Range range;  // of the unit
     };
@@ -95,6 +97,13 @@ private:
         at::Tensor rounded;
     };
     virtual void update(const Slice& slice, const StepSize& size) const = 0;
+    void update(const Loaded& chunk, size_t unit, const Step& step) const;
+    struct PlacedRange {
+        shard::Range range;
+        int64_t first_place;
+    };
+    std::vector<PlacedRange> parts_of(size_t unit, const shard::Range& range,
+                                      const FirstPlaces& first_places) const;
     // Writes the compute weights of a slice without an update.
     virtual void keep(const Slice& slice, const StepSize& size) const;
     Loaded load(size_t chunk) const;
@@ -150,8 +159,8 @@ private:
     bool has_points_of_gradients() const;
 
     UpdateGroups groups_;
-    Update usual_;                                     // without the learning rate
-    std::vector<std::vector<int64_t>> places_before_;  // Updater::Step's
+    Update usual_;  // without the learning rate
+    FirstPlaces first_places_;
     std::vector<std::unique_ptr<Updater>> updaters_;
     int64_t steps_done_ = 0;
 };
