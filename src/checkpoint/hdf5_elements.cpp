@@ -68,13 +68,14 @@ std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t first, int6
     return boxes;
 }
 
-SpaceId choose(const std::vector<int64_t>& shape, int64_t first, int64_t count) {
+SpaceId choose(const std::vector<int64_t>& shape, const std::vector<Elements>& elements) {
     SpaceId space = space_of(shape);
     expect(H5Sselect_none(space), "choose nothing");
-    for (const Box& box : boxes_of(shape, first, count))
-        expect(H5Sselect_hyperslab(space, H5S_SELECT_OR, box.start.data(), nullptr, box.size.data(),
-                                   nullptr),
-               "choose elements");
+    for (const auto& [first, count] : elements)
+        for (const Box& box : boxes_of(shape, first, count))
+            expect(H5Sselect_hyperslab(space, H5S_SELECT_OR, box.start.data(), nullptr,
+                                       box.size.data(), nullptr),
+                   "choose elements");
     return space;
 }
 

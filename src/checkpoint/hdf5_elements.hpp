@@ -24,7 +24,11 @@ struct Box {
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t first, int64_t count);
 
 // Returns a dataspace with these elements selected.
-SpaceId choose(const std::vector<int64_t>& shape, int64_t first, int64_t count);
+struct Elements {
+    int64_t first;
+    int64_t count;
+};
+SpaceId choose(const std::vector<int64_t>& shape, const std::vector<Elements>& elements);
 SpaceId choose(const std::vector<int64_t>& shape, const Box& box);
 
 // Runs `work`, which returns a value, and turns HDF5 errors, which its handles throw, into a

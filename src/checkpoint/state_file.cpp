@@ -84,7 +84,8 @@ void make_virtual(const FileId& file, const DatasetSpec& spec,
             int64_t count = 1;
             for (const hsize_t size : box.size) count *= static_cast<int64_t>(size);
             expect(H5Pset_virtual(properties, choose(spec.shape, box), part.file.c_str(),
-                                  spec.name.c_str(), choose({part.size_there}, there, count)),
+                                  spec.name.c_str(),
+                                  choose({part.size_there}, std::vector<Elements>{{there, count}})),
                    "map a part");
             there += count;
         }

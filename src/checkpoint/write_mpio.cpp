@@ -1,7 +1,9 @@
 #include <ATen/ops/cat.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <map>
+#include <vector>
 
 #include "hdf5_elements.hpp"
 #include "range_check.hpp"
@@ -53,17 +55,36 @@ at::Tensor in_one(const OwnPiece& piece, ChunkReader& chunks) {
     return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-// Writes the part of one dataset that this rank holds, usually none. Every rank takes part in every
-// dataset, whatever failed before, since the other ranks wait.
+// The pieces of one dataset that this rank holds, in their order there: usually none; several where
+// it has parts of several slices of a tensor.
+using DatasetPieces = std::vector<const PlacedPiece*>;
+
+std::map<std::string, DatasetPieces> by_dataset(const std::vector<PlacedPiece>& pieces) {
+    std::map<std::string, DatasetPieces> all;
+    for (const PlacedPiece& placed : pieces) all[placed.piece.dataset].push_back(&placed);
+    for (auto& [name, of_dataset] : all)
+        std::ranges::sort(of_dataset, {}, &PlacedPiece::first_there);
+    return all;
+}
+
+// Writes them at once. Every rank takes part in every dataset, whatever failed before, since the
+// other ranks wait.
 void write_dataset(const FileId& file, const std::string& name, const StateFile::Placed& dataset,
-                   const PlacedPiece* mine, ChunkReader& chunks, const PropertiesId& transfer) {
-    const int64_t count = mine == nullptr ? 0 : mine->piece.count;
-    const at::Tensor whole = mine == nullptr ? at::Tensor() : in_one(mine->piece, chunks);
-    const void* const numbers = mine == nullptr ? nullptr : whole.data_ptr();
+                   const DatasetPieces& mine, ChunkReader& chunks, const PropertiesId& transfer) {
+    std::vector<Elements> places;
+    std::vector<at::Tensor> parts;
+    int64_t count = 0;
+    for (const PlacedPiece* placed : mine) {
+        places.push_back({placed->first_there, placed->piece.count});
+        parts.push_back(in_one(placed->piece, chunks));
+        count += placed->piece.count;
+    }
+    if (parts.size() > 1) parts = {at::cat(parts)};
     const DatasetId id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "open a dataset");
-    const SpaceId there = choose(dataset.shape, mine == nullptr ? 0 : mine->first_there, count);
-    const SpaceId here = choose({std::max<int64_t>(1, count)}, 0, count);
-    expect(H5Dwrite(id, type_of(dataset.type), here, there, transfer, numbers),
+    const SpaceId there = choose(dataset.shape, places);
+    const SpaceId here = choose({std::max<int64_t>(1, count)}, std::vector<Elements>{{0, count}});
+    expect(H5Dwrite(id, type_of(dataset.type), here, there, transfer,
+                    parts.empty() ? nullptr : parts.front().data_ptr()),
            "write a dataset through MPI-IO");
 }
 
@@ -89,8 +110,8 @@ Expected<std::vector<WrittenRange>> describe(const FileWork& work) {
 
 std::optional<Failure> write_together(const FileWork& work, const std::vector<std::string>& hints,
                                       const comm::Group& writers, Faults& faults) {
-    std::map<std::string, const PlacedPiece*> mine;
-    for (const PlacedPiece& placed : work.pieces) mine[placed.piece.dataset] = &placed;
+    const auto all = by_dataset(work.pieces);
+    const DatasetPieces none;
     ChunkReader chunks;
     std::optional<Failure> first_failure;
     const auto opened = with_failure_as_value(work.file, [&] {
@@ -98,18 +119,17 @@ std::optional<Failure> write_together(const FileWork& work, const std::vector<st
         const PropertiesId transfer(H5Pcreate(H5P_DATASET_XFER), "make properties");
         expect(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE), "write together");
         for (const auto& [name, dataset] : work.layout.datasets) {
-            const auto found = mine.find(name);
-            const PlacedPiece* const piece = found == mine.end() ? nullptr : found->second;
-            const auto fault =
-                piece == nullptr ? std::nullopt : faults.reach("save:write", work.file);
+            const auto found = all.find(name);
+            const DatasetPieces& mine = found == all.end() ? none : found->second;
+            const auto fault = mine.empty() ? std::nullopt : faults.reach("save:write", work.file);
             const auto written = with_failure_as_value(work.file, [&] {
-                write_dataset(file, name, dataset, fault ? nullptr : piece, chunks, transfer);
+                write_dataset(file, name, dataset, fault ? none : mine, chunks, transfer);
                 return true;
             });
             if (fault && !first_failure) first_failure = fault;
             if (!written && !first_failure) first_failure = written.failure();
-            if (written && piece != nullptr)
-                writers.flight_recorder().bytes().add(piece->piece.bytes());
+            for (const PlacedPiece* placed : written ? mine : none)
+                writers.flight_recorder().bytes().add(placed->piece.bytes());
         }
         expect(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush the file");
         file.close("close the file");
