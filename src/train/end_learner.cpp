@@ -31,16 +31,11 @@ MaybeFailure write_result(size_t learner, const RunParts& parts,
 // Writes the trainer_state.json that a run of the learner alone would leave. For rank 0.
 std::optional<Failure> write_state(size_t number, const LearnerEnd& end) {
     const Learner& learner = end.parts.trainer.learners()[number];
-    const Evaluations::Standing& standing = end.evaluations.of_learner(number);
     const std::filesystem::path& folder = end.parts.store.output_dir();
-    config::Config config = end.parts.config;
-    config.training = learner.settings();
-    std::optional<int64_t> saved;
-    if (asks_for_best(config)) saved = standing.best.last_best_of(saved_steps(folder));
-    const EventSchedule events(config, learner.planned_steps());
-    return write_trainer_state(end.logs.folder(number) / state_file(),
-                               {config, events, learner.planned_steps(), learner.num_steps(),
-                                standing.best, standing.early_stopping, saved, folder},
+    TrainerState state = state_of(learner, end.evaluations.of_learner(number), end.parts.config,
+                                  learner.num_steps(), folder);
+    if (state.asks_for_best) state.best_checkpoint = state.best.last_best_of(saved_steps(folder));
+    return write_trainer_state(end.logs.folder(number) / state_file(), state,
                                end.logs.state(number));
 }
 

@@ -161,4 +161,21 @@ std::vector<EvaluationNumbers> Evaluations::predict() const {
     return all;
 }
 
+TrainerState state_of(const Learner& learner, const Evaluations::Standing& standing,
+                      const config::Config& config, int64_t step,
+                      const std::filesystem::path& output_dir) {
+    config::Config own = config;
+    own.training = learner.settings();
+    return {learner.num_epochs(),
+            own.training.per_device_train_batch_size,
+            EventSchedule(own, learner.planned_steps()),
+            learner.planned_steps(),
+            step,
+            asks_for_best(own),
+            standing.best,
+            standing.early_stopping,
+            std::nullopt,
+            output_dir};
+}
+
 }  // namespace ringshard::train

@@ -5,6 +5,7 @@
 #include "learner_logs.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/train/training_loop.hpp"
+#include "trainer_state.hpp"
 
 namespace ringshard::train {
 
@@ -64,5 +65,10 @@ private:
     Standing of_no_evaluation_;
     std::vector<EvaluationNumbers> last_;
 };
+
+// Returns the state that a run of this learner alone has, without the best checkpoint.
+TrainerState state_of(const Learner& learner, const Evaluations::Standing& standing,
+                      const config::Config& config, int64_t step,
+                      const std::filesystem::path& output_dir);
 
 }  // namespace ringshard::train

@@ -28,6 +28,12 @@ Learner::Learner(const Setup& setup)
                          settings_.learning_rate);
 }
 
+int64_t Learner::num_epochs() const {
+    const int64_t of_epoch = std::max<int64_t>(1, loader_.steps_per_epoch());
+    return settings_.max_steps > 0 ? (planned_steps_ + of_epoch - 1) / of_epoch
+                                   : static_cast<int64_t>(std::ceil(settings_.num_train_epochs));
+}
+
 std::string Learner::title() const {
     return name_.empty() ? "model" : format_text("adapter {}", name_);
 }

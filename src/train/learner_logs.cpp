@@ -101,13 +101,6 @@ LogHistory::View LearnerLogs::state(size_t number) const {
     return own_.at(number).view(learner.epochs_done(), learner.progress().num_tokens);
 }
 
-std::map<std::string, LogHistory::View> LearnerLogs::histories() const {
-    std::map<std::string, LogHistory::View> all;
-    for (const auto& [learner, own] : own_)
-        all[trainer_.learners()[learner].name()] = state(learner);
-    return all;
-}
-
 std::vector<size_t> LearnerLogs::cut_off_at(int64_t step) const {
     const std::vector<Learner>& learners = trainer_.learners();
     std::vector<int64_t> is_cut_off(learners.size());

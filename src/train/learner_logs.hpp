@@ -46,8 +46,6 @@ public:
     std::filesystem::path folder(size_t learner) const;
     // The history of a learner with metrics of its own, with its numbers as they stand now.
     LogHistory::View state(size_t learner) const;
-    // The same of all of them, by their names.
-    std::map<std::string, LogHistory::View> histories() const;
 
 private:
     std::optional<Failure> read_lines(size_t learner, const std::filesystem::path& checkpoint,

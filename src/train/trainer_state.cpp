@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
-#include "ringshard/config/config.hpp"
 
 namespace ringshard::train {
 
@@ -36,16 +34,14 @@ ordered_json state_of(const EarlyStopping& early_stopping) {
 constexpr std::string_view no_history = "\"log_history\": [";
 
 std::string print(const TrainerState& state, const LogHistory::View& history) {
-    const config::Config& config = state.config;
     const EventSchedule& events = state.events;
-    const bool has_best = asks_for_best(config);
     ordered_json best_folder;
-    if (has_best && state.best_checkpoint)
+    if (state.asks_for_best && state.best_checkpoint)
         best_folder =
             (state.output_dir / checkpoint::checkpoint_name(*state.best_checkpoint)).string();
     const ordered_json object{
-        {"best_global_step", has_best ? or_null(state.best.step()) : ordered_json()},
-        {"best_metric", has_best ? or_null(state.best.value()) : ordered_json()},
+        {"best_global_step", state.asks_for_best ? or_null(state.best.step()) : ordered_json()},
+        {"best_metric", state.asks_for_best ? or_null(state.best.value()) : ordered_json()},
         {"best_model_checkpoint", best_folder},
         {"epoch", history.epoch},
         {"eval_steps", events.eval_interval()},
@@ -57,11 +53,11 @@ std::string print(const TrainerState& state, const LogHistory::View& history) {
         {"logging_steps", events.log_interval()},
         {"max_steps", state.num_steps},
         {"num_input_tokens_seen", history.num_tokens},
-        {"num_train_epochs", static_cast<int64_t>(std::ceil(config.training.num_train_epochs))},
+        {"num_train_epochs", state.num_train_epochs},
         {"save_steps", events.save_interval()},
         {"stateful_callbacks", state_of(state.early_stopping)},
         {"total_flos", history.total_flos},
-        {"train_batch_size", config.training.per_device_train_batch_size},
+        {"train_batch_size", state.train_batch_size},
         {"trial_name", nullptr},
         {"trial_params", nullptr}};
     return object.dump(2) + "\n";

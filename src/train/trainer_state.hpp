@@ -16,14 +16,16 @@ std::string state_file(const std::string& adapter = {});
 
 // The content of trainer_state.json besides the history.
 struct TrainerState {
-    const config::Config& config;
-    const EventSchedule& events;
+    int64_t num_train_epochs;  // begun ones
+    int64_t train_batch_size;
+    EventSchedule events;
     int64_t num_steps;
     int64_t step;
-    const BestModel& best;
-    const EarlyStopping& early_stopping;
+    bool asks_for_best;
+    BestModel best;
+    EarlyStopping early_stopping;
     std::optional<int64_t> best_checkpoint;
-    const std::filesystem::path& output_dir;
+    std::filesystem::path output_dir;
 };
 
 // Writes trainer_state.json as transformers writes it, atomically.

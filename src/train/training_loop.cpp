@@ -228,36 +228,48 @@ MemoryByKind Run::memory() const {
     return memory;
 }
 
+namespace {
+
+TrainerState with_best(TrainerState state, const std::vector<int64_t>& saved_steps) {
+    state.best_checkpoint = state.best.last_best_of(saved_steps);
+    return state;
+}
+
+}  // namespace
+
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
-    return [&config = parts_.config, events = events_, of_run = evaluations_.of_run(),
-            all_best = evaluations_.all_best(),
-            history = log_.metrics().view(parts_.trainer.epochs_done(),
-                                          parts_.trainer.progress().num_tokens()),
-            of_learners = learner_logs_.histories(), num_steps = parts_.trainer.planned_steps(),
-            step = step(), coming, folder = parts_.store.output_dir()] {
+    const std::filesystem::path& folder = parts_.store.output_dir();
+    const std::vector<Learner>& learners = parts_.trainer.learners();
+    TrainerState of_run =
+        state_of(learners.front(), evaluations_.of_run(), parts_.config, step(), folder);
+    of_run.num_steps = parts_.trainer.planned_steps();
+    of_run.events = events_;
+    std::vector<std::pair<TrainerState, LogHistory::View>> states{
+        {of_run, log_.metrics().view(parts_.trainer.epochs_done(),
+                                     parts_.trainer.progress().num_tokens())}};
+    std::vector<std::string> names{""};
+    for (size_t learner = 0; learner < learners.size(); ++learner) {
+        if (!learner_logs_.has_own(learner)) continue;
+        names.push_back(learners[learner].name());
+        states.emplace_back(
+            state_of(learners[learner], evaluations_.of_learner(learner), parts_.config,
+                     std::min(step(), learners[learner].num_steps()), folder),
+            learner_logs_.state(learner));
+    }
+    return [=, keeps_best = keeps_best(parts_.config), all_best = evaluations_.all_best()] {
         checkpoint::SaveNotes notes;
         std::vector<int64_t> steps;
-        if (asks_for_best(config)) steps = saved_steps(folder, coming);
-        if (keeps_best(config))
+        if (of_run.asks_for_best) steps = saved_steps(of_run.output_dir, coming);
+        if (keeps_best)
             for (const BestModel& best : all_best)
                 if (const auto kept = best.last_best_of(steps)) notes.kept_steps.insert(*kept);
-        const auto best_checkpoint = of_run.best.last_best_of(steps);
         const auto write = coming ? write_checkpoint_state : write_trainer_state;
-        notes.files[state_file()] = [=, &config](const std::filesystem::path& file) {
-            return write(file,
-                         {config, events, num_steps, step, of_run.best, of_run.early_stopping,
-                          best_checkpoint, folder},
-                         history);
-        };
-        for (const auto& [name, of_learner] : of_learners)
-            notes.files[state_file(name)] = [=, &config](const std::filesystem::path& file) {
-                return write(file,
-                             {config, events, num_steps, step, of_run.best, of_run.early_stopping,
-                              std::nullopt, folder},
-                             of_learner);
-            };
+        for (size_t i = 0; i < states.size(); ++i)
+            notes.files[state_file(names[i])] =
+                [write, history = states[i].second, state = with_best(states[i].first, steps)](
+                    const std::filesystem::path& file) { return write(file, state, history); };
         return notes;
     };
 }

@@ -138,8 +138,14 @@ class AdaptersTogether(AdaptersTogetherTest):
         states = {}
         for name in of:
             ours, own = self.states_of(together, name)
-            for key in ("global_step", "best_global_step", "stateful_callbacks", "eval_steps", "save_steps"):
+            for key in ("global_step", "max_steps", "num_train_epochs", "best_global_step", "stateful_callbacks", "eval_steps", "save_steps"):
                 self.assertEqual(ours[key], own[key], (name, key))
+            for step in self.saved_steps(together) & self.saved_steps(self.path(name)):
+                saved = [json.loads(read_file(folder, f"checkpoint-{step}", file)) for folder, file in
+                         ((together, f"trainer_state.{name}.json"), (self.path(name), "trainer_state.json"))]
+                for key in ("global_step", "max_steps", "num_train_epochs", "best_global_step", "stateful_callbacks"):
+                    self.assertEqual(saved[0][key], saved[1][key], (name, step, key))
+                self.assertAlmostEqual(saved[0]["best_metric"], saved[1]["best_metric"], delta=1e-6)
             self.assertAlmostEqual(ours["best_metric"], own["best_metric"], delta=1e-6)
             self.assertEqual(os.path.basename(ours["best_model_checkpoint"]), os.path.basename(own["best_model_checkpoint"]))
             states[name] = (ours["best_global_step"], ours["global_step"])

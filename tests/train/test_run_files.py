@@ -1,6 +1,7 @@
 """What a run leaves in output_dir and says on the way: metrics, states, the model, the best one, bad numbers."""
 
 import json
+import math
 import os
 import pty
 import re
@@ -77,6 +78,7 @@ class RunFiles(TrainerTest):
         self.assertEqual((state.global_step, state.max_steps, state.eval_steps, state.save_steps), (8, 8, 2, 4))
         self.assertEqual([line["step"] for line in state.log_history],
                          [line["step"] for line in metrics if "save_step" not in line])
+        self.assertEqual(state.num_train_epochs, math.ceil(state.epoch))
         self.assertIsNone(state.best_metric)  # nobody asked for one
         at_4 = TrainerState.load_from_json(os.path.join(self.output, "checkpoint-4", "trainer_state.json"))
         self.assertEqual((at_4.global_step, at_4.log_history[-1]["step"]), (4, 4))

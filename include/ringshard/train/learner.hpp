@@ -37,7 +37,7 @@ public:
 
     int64_t num_steps() const { return num_steps_; }
     int64_t planned_steps() const { return planned_steps_; }  // the same, if it does not end early
-    bool has_ended_early() const { return num_steps_ < planned_steps_; }
+    int64_t num_epochs() const;                               // that the planned steps begin
     double epochs_done() const { return loader_.epochs_done(); }
     bool is_at_epoch_end() const { return loader_.is_at_epoch_end(); }
     const checkpoint::Progress::OfLearner& progress() const { return progress_; }

@@ -41,7 +41,6 @@ public:
 
 private:
     std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
-    int64_t first_row_of(int64_t data_rank) const;
     data::ScoredRows score_batch(const std::vector<int64_t>& numbers) const;
 
     const data::Rows& rows_;
