@@ -23,6 +23,14 @@ bool file_exists(const std::filesystem::path& file) {
     return std::filesystem::exists(file, ignored);
 }
 
+bool is_same_folder(const std::filesystem::path& one, const std::filesystem::path& other) {
+    const auto name = [](const std::filesystem::path& folder) {
+        std::error_code ignored;
+        return (std::filesystem::absolute(folder, ignored) / "").lexically_normal();
+    };
+    return name(one) == name(other);
+}
+
 bool folder_exists(const std::filesystem::path& folder) {
     std::error_code ignored;
     return std::filesystem::is_directory(folder, ignored);

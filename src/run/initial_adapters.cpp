@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/run/run_adapters.hpp"
@@ -35,6 +37,9 @@ std::optional<Failure> copy_folder(const fs::path& from, const fs::path& to) {
         if (error)
             return Failure{ExitCode::io,
                            format_text("{}: {}", (to / name).string(), error.message())};
+        auto file = File::open(unfinished, O_RDONLY);
+        if (!file) return file.failure();
+        if (auto failure = file.value().flush()) return failure;
         if (auto failure = rename_atomically(unfinished, to / name)) return failure;
     }
     return flush_folder(to);

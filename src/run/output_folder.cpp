@@ -72,9 +72,8 @@ std::optional<comm::AgreedFailure> check_output_is_apart(const CommandContext& c
 bool is_complete(const CommandContext& context, const Origin& origin, int64_t num_steps) {
     if (!origin.checkpoint || origin.checkpoint->progress.step != num_steps) return false;
     const fs::path output_dir = context.settings.values.run.output_dir;
-    const bool is_own =
-        context.world.is_root() &&
-        origin.checkpoint->folder.parent_path().lexically_normal() == output_dir.lexically_normal();
+    const bool is_own = context.world.is_root() &&
+                        is_same_folder(origin.checkpoint->folder.parent_path(), output_dir);
     const bool has_all = is_own && train::has_results_of(output_dir, num_steps);
     return context.world.maximum(has_all ? 1 : 0) == 1;
 }

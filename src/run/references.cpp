@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "ringshard/base/files.hpp"
@@ -214,10 +216,15 @@ class TemporaryFolder {
 public:
     static Expected<std::unique_ptr<TemporaryFolder>> write(
         const std::map<std::string, std::string>& files) {
-        std::string folder = (fs::temp_directory_path() / "ringshard-rows-XXXXXX").string();
-        if (mkdtemp(folder.data()) == nullptr)
-            return Failure{ExitCode::io, format_text("{}: cannot be made: {}", folder,
-                                                     std::generic_category().message(errno))};
+        std::error_code error;
+        std::string folder = (fs::temp_directory_path(error) / "ringshard-rows-XXXXXX").string();
+        if (!error && mkdtemp(folder.data()) == nullptr)
+            error.assign(errno, std::generic_category());
+        if (error)
+            return Failure{ExitCode::io,
+                           format_text("{}: no folder for temporary files can be made: {}; set "
+                                       "TMPDIR to one that can be written",
+                                       folder, error.message())};
         auto made = std::make_unique<TemporaryFolder>(folder);
         for (const auto& [name, content] : files)
             if (auto failure = write_file_in(made->path_, name, content)) return *failure;
@@ -239,22 +246,23 @@ private:
 
 }  // namespace
 
-comm::Agreed<RunReferences> RunReferences::make(const std::map<std::string, std::string>& files,
-                                                const model::ModelSpec& spec,
-                                                const comm::Group& world) {
+comm::Agreed<std::optional<RunReferences>> RunReferences::make(
+    const std::map<std::string, std::string>& files, const model::ModelSpec& spec,
+    const comm::Group& world) {
     std::unique_ptr<TemporaryFolder> folder;
-    std::optional<Failure> failure;
     if (world.is_root()) {
         auto written = TemporaryFolder::write(files);
         if (written)
             folder = std::move(written).value();
         else
-            failure = written.failure();
+            std::cerr << format_text(
+                "warning: {}; {} is left out, and `trainer verify` cannot check these files\n",
+                written.failure().message, data::References::file_name);
     }
-    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
+    if (world.sum(folder ? 1 : 0) == 0) return std::optional<RunReferences>();
     auto rows = begin_references(folder ? folder->path() : fs::path(), spec, world);
     if (!rows) return rows.failure();
-    return RunReferences(std::move(rows).value());
+    return std::optional(RunReferences(std::move(rows).value()));
 }
 
 comm::Agreed<std::string> RunReferences::compute(const model::Transformer& model,

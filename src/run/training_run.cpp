@@ -5,6 +5,7 @@
 #include "check_plan.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/hub/passed_hash.hpp"
 #include "ringshard/train/compute_rate.hpp"
@@ -36,8 +37,7 @@ checkpoint::Extras make_extras(const RunStages& stages,
 std::optional<checkpoint::Parent> parent_of(const Origin& origin, const fs::path& output_dir) {
     if (!origin.checkpoint) return std::nullopt;
     const fs::path folder = fs::absolute(origin.checkpoint->folder).lexically_normal();
-    if (folder.parent_path() == fs::absolute(output_dir / "").lexically_normal().parent_path())
-        return std::nullopt;
+    if (is_same_folder(folder.parent_path(), output_dir)) return std::nullopt;
     return checkpoint::Parent{folder, origin.checkpoint->progress.step};
 }
 
@@ -139,11 +139,13 @@ comm::Agreed<std::string> TrainingRun::compute_references() {
     if (are_several(inputs.adapters) || config.quantization.is_on() ||
         model::fp8_options(config.training) || inputs.spec.scores)
         return std::string();
-    if (!references_) {
+    if (!has_asked_for_references_) {
+        has_asked_for_references_ = true;
         auto made = RunReferences::make(begun.sidecar_files, inputs.spec, context.world);
         if (!made) return made.failure();
         references_ = std::move(made).value();
     }
+    if (!references_) return std::string();
     job.watchdog->begin(watch::Work::evaluation);
     auto text = references_->compute(
         model_.stack.transformer, model_.stack.zero.compute_type(), job.mesh, context.world,
@@ -171,8 +173,10 @@ comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Row
         if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
     }
     const auto found = comm::of_root(context.world, [&]() -> Expected<std::string> {
-        for (const fs::path& file : {mine, resumed_from.parent_path() / name}) {
-            if (!fs::exists(file)) continue;
+        std::vector<fs::path> files{mine};
+        if (!resumed_from.empty()) files.push_back(resumed_from.parent_path() / name);
+        for (const fs::path& file : files) {
+            if (!file_exists(file)) continue;
             if (auto damaged = train::ReferenceLogProbs::check(file)) return *damaged;
             return file.string();
         }

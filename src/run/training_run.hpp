@@ -61,7 +61,8 @@ private:
     checkpoint::Extras extras_;  // of its checkpoints
     double peak_operations_;     // of this rank, per second
     std::vector<std::string> hosts_;
-    std::optional<RunReferences> references_;   // once a save or the result has asked for them
+    bool has_asked_for_references_ = false;  // a save, or the result
+    std::optional<RunReferences> references_;
     std::optional<checkpoint::Parent> parent_;  // on rank 0, until it is recorded
 };
 

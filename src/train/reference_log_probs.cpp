@@ -68,7 +68,7 @@ std::vector<double> read_rows(const data::Rows& rows, std::span<const int64_t> n
 
 std::optional<Failure> write(const fs::path& file, const data::Rows& rows,
                              const std::vector<double>& numbers) {
-    const fs::path unfinished = file.string() + ".unfinished";
+    const fs::path unfinished = file.string() + work_mark();
     std::error_code error;
     fs::remove(unfinished, error);
     const data::NamedBytes array{"log_probs", std::as_bytes(std::span(numbers))};

@@ -24,14 +24,16 @@ FAMILIES = ("gemma2", "gpt_oss", "deepseek_v3", "qwen3_next", "falcon_h1", "qwen
 TARGETS = ["--use_peft", "true", "--lora_target_modules", "q_proj,down_proj", "--lora_r", "4", "--lora_alpha", "64"]
 
 
-def train(model, output, *flags, ranks=None):
+def train(model, output, *flags, ranks=None, **variables):
     rows = os.path.join(os.path.dirname(output), "rows.jsonl")
     with open(rows, "w") as file:
         for row in range(4):
             file.write(json.dumps({"input_ids": [(7 * row + 3 * i) % 60 for i in range(24)]}) + "\n")
     result = run("train", "--model_name_or_path", model, "--dataset_name", rows, "--bf16", "false", "--learning_rate", "0.01",
-                 "--max_steps", "2", "--save_steps", "2", "--per_device_train_batch_size", "2", "--output_dir", output, *flags, ranks=ranks)
+                 "--max_steps", "2", "--save_steps", "2", "--per_device_train_batch_size", "2", "--output_dir", output, *flags, ranks=ranks,
+                 **variables)
     assert result.returncode == 0, result.stderr
+    return result
 
 
 def export(source, folder, *flags, ranks=None):
@@ -277,6 +279,16 @@ class Verify(TrainerTest):
             file.seek(0)
             file.write(numbers)  # of the same size, which the checkpoint has noted
         self.expect(self.verify(os.path.join(other, "checkpoint-2")), 65, "verify.json: is not what was written: it has the hash")
+
+    def test_rows_need_a_folder_and_a_run_does_not(self):
+        """Rows are made of files in TMPDIR, which a job may not have: the run goes on, and says what is missing."""
+        output = os.path.join(self.made.name, "without-rows")
+        said = train(TIED, output, TMPDIR=os.path.join(self.made.name, "nowhere"))
+        self.assertEqual(said.stderr.count("no folder for temporary files can be made"), 1, said.stderr)
+        self.assertIn("set TMPDIR to one that can be written; verify.json is left out", said.stderr)
+        for folder in (output, os.path.join(output, "checkpoint-2")):
+            self.assertTrue(os.path.exists(os.path.join(folder, "config.json")))
+            self.assertFalse(os.path.exists(os.path.join(folder, "verify.json")))
 
     def test_the_numbers_are_those_of_several_ranks(self):
         one, two = read_json(self.exported, "verify.json"), os.path.join(self.made.name, "two")

@@ -18,6 +18,9 @@ namespace ringshard {
 bool file_exists(const std::filesystem::path& file);
 bool folder_exists(const std::filesystem::path& folder);
 
+// Whether two paths are of one folder by their names: one may be relative, or end with a slash.
+bool is_same_folder(const std::filesystem::path& one, const std::filesystem::path& other);
+
 // Returns the entries of a folder, in no order; on an error, those read so far and the error.
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder,
                                                   std::error_code& error);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,10 +49,11 @@ std::optional<comm::AgreedFailure> write_references(const std::filesystem::path&
 // The same of a run, in the type and on the devices of its model.
 class RunReferences {
 public:
-    // Makes the rows from the files beside the model, on rank 0, content by name. Collective over
-    // the world.
-    static comm::Agreed<RunReferences> make(const std::map<std::string, std::string>& files,
-                                            const model::ModelSpec& spec, const comm::Group& world);
+    // Makes the rows from the files beside the model, on rank 0, content by name; nothing, with a
+    // warning, where no temporary files can be written. Collective over the world.
+    static comm::Agreed<std::optional<RunReferences>> make(
+        const std::map<std::string, std::string>& files, const model::ModelSpec& spec,
+        const comm::Group& world);
 
     // Computes the rows with the weights as they are. Returns the text of verify.json, on rank 0;
     // an empty one if the numbers are not finite. `before`: as of find_likely(). Collective over
