@@ -30,6 +30,16 @@ Expected<c10::Device> choose_device(DeviceChoice choice, int64_t local_rank,
     return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu.index));
 }
 
+std::optional<Failure> check_same_kind(c10::Device device, int64_t on_gpus, int64_t ranks) {
+    if (device.is_cuda() || on_gpus == 0) return std::nullopt;
+    return Failure{
+        ExitCode::settings,
+        format_text("device = auto: this host shows no GPU ({}), and {} of {} ranks have "
+                    "one: leave the host out (--exclude), mend its driver, or use "
+                    "--device cpu on all",
+                    why_no_gpu(), on_gpus, ranks)};
+}
+
 std::optional<Failure> check_fp8(c10::Device device, const std::vector<Gpu>& visible) {
     if (device.is_cpu()) return std::nullopt;
     constexpr double oldest = 8.9;  // Ada

@@ -142,4 +142,6 @@ void make_current(c10::Device device) {
     watch_memory();
 }
 
+void allow_tf32(bool is_allowed) { at::globalContext().setAllowTF32CuBLAS(is_allowed); }
+
 }  // namespace ringshard::device

@@ -10,4 +10,6 @@ MemoryUse take_gpu_memory_use(c10::Device) { return {}; }
 void mark_range(c10::Device, const std::string&) {}
 void make_current(c10::Device device) { RINGSHARD_CHECK(device.is_cpu(), "{}", device.str()); }
 
+void allow_tf32(bool) {}
+
 }  // namespace ringshard::device

@@ -1,5 +1,6 @@
 #include "gpu_products.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -63,7 +64,9 @@ Layout layout_of(const MatrixLayout& matrix, at::ScalarType type, const ProductS
 
 Operation operation_of(const ProductShape& shape) {
     cublasLtMatmulDesc_t handle = nullptr;
-    check(cublasLtMatmulDescCreate(&handle, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    const bool is_tf32 = shape.type == at::kFloat && at::globalContext().allowTF32CuBLAS();
+    check(cublasLtMatmulDescCreate(
+              &handle, is_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
           "cublasLtMatmulDescCreate", shape);
     Operation operation(handle);
     const auto turned = [](bool turns) { return turns ? CUBLAS_OP_T : CUBLAS_OP_N; };

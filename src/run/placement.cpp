@@ -143,6 +143,10 @@ comm::Agreed<Placement> place_ranks(const CommandContext& context) {
     const auto device =
         comm::agreed(world, device::choose_device(run.device, neighbours.rank(), gpus));
     if (!device) return device.failure();
+    const int64_t on_gpus = world.sum(device.value().is_cuda() ? 1 : 0);
+    if (const auto failure = comm::first_failure(
+            world, device::check_same_kind(device.value(), on_gpus, world.size())))
+        return *failure;
     if (device.value().is_cuda())
         if (const auto failure = check_for_gpus(context.settings))
             return comm::found_by_all(*failure);
@@ -161,6 +165,7 @@ comm::Agreed<Placement> place_ranks(const CommandContext& context) {
     if (!shape) return comm::found_by_all(shape.failure());
 
     device::make_current(device.value());
+    device::allow_tf32(run.tf32);
     device::keep_host_memory();
     const auto num_threads = comm::agreed(
         world,

@@ -50,6 +50,16 @@ BOOST_AUTO_TEST_CASE(old_gpus_have_no_products_in_fp8) {
     BOOST_TEST(refused->message.find("give bf16") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(all_ranks_compute_on_gpus_or_none) {
+    const c10::Device cpu(c10::kCPU);
+    BOOST_TEST(!device::check_same_kind(cpu, 0, 8));
+    BOOST_TEST(!device::check_same_kind(c10::Device(c10::kCUDA, 0), 7, 8));
+    const auto refused = device::check_same_kind(cpu, 7, 8);
+    BOOST_TEST_REQUIRE(refused.has_value());
+    BOOST_TEST(number(refused->code) == 78);
+    BOOST_TEST(refused->message.find("7 of 8 ranks have one") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(two_ranks_on_one_gpu_are_found) {
     BOOST_TEST(!device::check_distinct({"", "", ""}));
     BOOST_TEST(!device::check_distinct({"a 0000:01", "a 0000:02", "b 0000:01"}));

@@ -28,6 +28,8 @@ std::string describe_gpu_libraries();  // their versions, at build time and now
 std::vector<Gpu> visible_gpus();
 std::string why_no_gpu();               // why no GPU is visible, and the cure
 void make_current(c10::Device device);  // of this thread
+// Whether products of fp32 matrices on a GPU may round them to TF32.
+void allow_tf32(bool is_allowed);
 // Ends the thread's NVTX range and begins the range `what`, for NVIDIA's profilers.
 void mark_range(c10::Device device, const std::string& what);
 
@@ -50,6 +52,9 @@ Failure out_of_gpu_memory(int64_t gpu, size_t wanted, size_t total, size_t free)
 // that the kernels were compiled for.
 Expected<c10::Device> choose_device(config::DeviceChoice choice, int64_t local_rank,
                                     const std::vector<Gpu>& visible);
+
+// Fails if this rank is on a CPU and others are on GPUs, of which there are `on_gpus`.
+std::optional<Failure> check_same_kind(c10::Device device, int64_t on_gpus, int64_t ranks);
 
 // Fails if the device is a GPU without products in FP8.
 std::optional<Failure> check_fp8(c10::Device device, const std::vector<Gpu>& visible);

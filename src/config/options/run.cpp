@@ -8,14 +8,15 @@ void add_run_options(OptionTable& table) {
     group.serve("output_dir", &RunSettings::output_dir, "Folder for all files of a run.");
     group.block("config",
                 "A YAML file of settings under the names of this list; or a recipe of axolotl, "
-                "LLaMA-Factory, ms-swift or NeMo Automodel.");
+                "LLaMA-Factory, ms-swift, SimPO or NeMo Automodel.");
     group.block("from_shell", "A shell script with a command of ms-swift, whose flags are taken.");
     group.serve("run_name", &RunSettings::run_name,
                 "Name of the run, for run.json and its reports.");
     group.serve("device", &RunSettings::device,
                 "auto: GPUs if this machine has any, else the CPU.");
     group.serve("allow_shared_gpu", &RunSettings::allow_shared_gpu, "Let two ranks use one GPU.");
-    group.serve("tf32", &RunSettings::tf32, "Let fp32 products on a GPU round to TF32.");
+    group.serve("tf32", &RunSettings::tf32, "Let fp32 products on a GPU round to TF32.")
+        .shapes_loss_if_set();
     group.serve("seed", &RunSettings::seed, "Seed of everything random.").shapes_loss().at_least(0);
     group.serve("data_seed", &RunSettings::data_seed, "Seed of the order of rows; null: seed.")
         .shapes_loss()
