@@ -21,7 +21,8 @@ using ops::LayerProduct;
 std::vector<LayerProduct> products_of_step(const config::Config& config,
                                            const model::ModelSpec& spec,
                                            const mesh::MeshShape& shape, double device_memory) {
-    const int64_t rows = config.training.per_device_train_batch_size * spec.num_learners();
+    const int64_t rows =
+        config.training.per_device_train_batch_size * config.adapter.at_a_time(spec.num_learners());
     const int64_t length = config::most_tokens_of_row(config).value_or(spec.max_positions);
     const int64_t tokens = rows * length / shape.sequence();
     const model::Chunks chunks =

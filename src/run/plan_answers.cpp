@@ -113,12 +113,13 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
 
 Expected<Planner::Longest> Planner::longest(const config::Settings& settings) const {
     constexpr int64_t step = 256;  // tokens; rows are rounded down to multiples
-    auto shortest = answer(settings, step);
+    const int64_t least = (args_.documents + step - 1) / step * step;
+    int64_t fits = std::max(step, least);
+    auto shortest = answer(settings, fits);
     if (!shortest) return shortest.failure();
     Longest best{std::move(shortest).value(), {}};
     if (!best.answer.fits()) return best;
-    int64_t fits = step;
-    int64_t too_long = 2 * step;
+    int64_t too_long = 2 * fits;
     const auto try_length = [&](int64_t length) {
         auto tried = answer(settings, length);
         const bool is_good = tried && tried.value().fits();
@@ -133,6 +134,7 @@ Expected<Planner::Longest> Planner::longest(const config::Settings& settings) co
         fits = too_long;
         too_long *= 2;
     }
+    if (too_long > most) return best;
     while (too_long - fits > std::max(step, fits / 64)) {
         const int64_t middle = (fits + too_long) / 2 / step * step;
         (try_length(middle) ? fits : too_long) = middle;

@@ -16,16 +16,17 @@ comm::Agreed<TrainingChoices> make_choices(const CommandContext& given, const Pl
     if (const auto failure = report_fp8(given, inputs.spec)) return *failure;
     auto gemms = choose_gemms(given, job.placement, inputs.spec);
     if (!gemms) return gemms.failure();
-    if (job.placement.device.is_cuda() && !given.settings.values.run.dry_run)
-        choose_gpu_kernels(given, job.placement, inputs.spec, gemms.value(),
-                           least_memory(given, job.placement, 0));
     const int64_t memory = test_hooks::device_memory(given.environment);
     const auto batched = find_batch_size(given, job.placement, inputs.spec, inputs.data,
                                          gemms.value().gemms, memory);
     if (!batched) return batched.failure();
-    auto settings = choose_policies(
-        {given.command, batched.value(), given.notes, given.environment, given.world},
-        job.placement, inputs.spec, inputs.data, gemms.value().gemms, memory);
+    const CommandContext context{given.command, batched.value(), given.notes, given.environment,
+                                 given.world};
+    if (job.placement.device.is_cuda() && !given.settings.values.run.dry_run)
+        choose_gpu_kernels(context, job.placement, inputs.spec, gemms.value(),
+                           least_memory(context, job.placement, 0));
+    auto settings = choose_policies(context, job.placement, inputs.spec, inputs.data,
+                                    gemms.value().gemms, memory);
     if (!settings) return settings.failure();
     return TrainingChoices{std::move(recorder).value(), std::move(gemms).value(),
                            std::move(settings).value()};
