@@ -125,9 +125,11 @@ void read_axolotl_adapter(ForeignImport& import) {
 // bf16 is auto unless fp16 is given; fp8 comes first.
 void read_axolotl_precision(ForeignImport& import) {
     if (import.is_on("fp8")) return import.set("fp8", "mixed_precision", std::string("fp8"));
-    for (const char* key : {"fp16", "float16"})
+    for (const char* key : {"fp16", "float16"}) {
         if (import.is_on(key) && !import.is_on("bf16"))
             return import.set(key, "mixed_precision", std::string("fp16"));
+        if (import.is_on(key)) import.idle(key, "axolotl goes by bf16 beside it");
+    }
     for (const char* key : {"bf16", "bfloat16"}) {
         if (!import.has(key)) continue;
         const std::string value = import.text(key);

@@ -12,10 +12,59 @@ namespace {
 // Reads the rows of a step. axolotl's batch_size is that of one rank.
 void read_axolotl_batch(ForeignImport& import) {
     const double rows = import.number("batch_size", 0);
+    import.refuse_beside("batch_size", "gradient_accumulation_steps");
     if (rows <= 0 || import.has("gradient_accumulation_steps")) return;
     const double at_once = import.number("micro_batch_size", 1);
     import.set("batch_size", "gradient_accumulation_steps",
                shortest(std::max(1.0, std::floor(rows / at_once))));
+}
+
+std::vector<std::string> saved_modules(const ForeignImport& import) {
+    const ordered_json& given = import.at("lora_modules_to_save");
+    std::vector<std::string> modules;
+    for (const ordered_json& module : given.is_array() ? given : ordered_json::array({given}))
+        if (module.is_string() && !module.empty()) modules.push_back(module);
+    return modules;
+}
+
+// Whether an embedding, a head or another whole module is trained.
+bool trains_embeddings(const ForeignImport& import) {
+    if (!import.has("adapter")) return true;
+    const std::string targets = setting_text(import.at("lora_target_modules"));
+    return !saved_modules(import).empty() || targets.find("embed_tokens") != std::string::npos ||
+           targets.find("lm_head") != std::string::npos;
+}
+
+// Embedding and head, and modules that are saved beside an adapter, have a rate of their own, and
+// then no decay.
+void read_axolotl_embeddings(ForeignImport& import) {
+    import.refuse_beside("embedding_lr", "embedding_lr_scale");
+    for (const char* key : {"embedding_lr_scale", "embedding_lr"}) {
+        const double given = import.number(key, 0);
+        if (given <= 0) continue;
+        if (!trains_embeddings(import)) {
+            import.idle(key, "no embedding is trained");
+            continue;
+        }
+        const double rate = import.number("learning_rate", 0);
+        if (rate <= 0) {
+            import.refuse(key, "it is taken as a part of learning_rate, which is not there");
+            continue;
+        }
+        std::string pattern = "embed_tokens|lm_head";
+        for (const std::string& module : saved_modules(import))
+            if (import.has("adapter") && pattern.find(module) == std::string::npos)
+                pattern += "|" + module;
+        const double factor = std::string_view(key) == "embedding_lr" ? given / rate : given;
+        import.note(key,
+                    format_text("is {} of the learning rate, whichever that is", shortest(factor)));
+        import.set(key, "lr_groups",
+                   ordered_json::array(
+                       {{ {"pattern", pattern},
+                          {"lr", factor},
+                          { "weight_decay",
+                            0 } }}));
+    }
 }
 
 // A share is rounded down where the steps are known, and 2 steps are taken in place of 1.
@@ -105,7 +154,24 @@ bool read_axolotl_evaluations(ForeignImport& import, double steps) {
     return true;
 }
 
+// A strategy other than steps contradicts a number of steps.
+void refuse_strategy_beside(ForeignImport& import, const char* strategy, const char* steps) {
+    if (import.text(strategy, "steps") != "steps" && import.number(steps, 0) > 0)
+        import.refuse(strategy,
+                      format_text("axolotl refuses it beside {}; leave one of them out", steps));
+}
+
+void refuse_other_events(ForeignImport& import) {
+    import.refuse_beside("saves_per_epoch", "save_steps");
+    refuse_strategy_beside(import, "save_strategy", "save_steps");
+    import.refuse_beside("evals_per_epoch", "eval_steps");
+    for (const char* strategy : {"eval_strategy", "evaluation_strategy"})
+        for (const char* steps : {"eval_steps", "evals_per_epoch"})
+            refuse_strategy_beside(import, strategy, steps);
+}
+
 void read_axolotl_events(ForeignImport& import) {
+    refuse_other_events(import);
     const double save = axolotl_steps(import, "saves_per_epoch", "save_steps");
     const double evaluate = axolotl_steps(import, "evals_per_epoch", "eval_steps");
     read_axolotl_saves(import, save);
@@ -205,6 +271,7 @@ void read_axolotl_memory(ForeignImport& import) {
 
 void read_axolotl_training(ForeignImport& import) {
     read_axolotl_batch(import);
+    read_axolotl_embeddings(import);
     read_axolotl_schedule(import);
     read_axolotl_events(import);
     read_axolotl_trackers(import);

@@ -20,8 +20,11 @@ std::string ForeignFile::place(const std::string& path) const {
 namespace {
 
 void note_lines(const YAML::Node& mapping, const std::string& before, ForeignFile& file) {
+    std::map<std::string, std::string> values;
     for (const auto& entry : mapping) {
         const std::string path = before + entry.first.Scalar();
+        const auto [known, is_new] = values.emplace(path, YAML::Dump(entry.second));
+        if (!is_new && known->second != YAML::Dump(entry.second)) file.repeated.push_back(path);
         file.lines[path] = format_text("{}:{}", file.name, entry.first.Mark().line + 1);
         if (entry.second.IsMap()) note_lines(entry.second, path + ".", file);
     }

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "../statement.hpp"
 
@@ -14,6 +15,7 @@ struct ForeignFile {
     std::string name;
     nlohmann::ordered_json content = nlohmann::ordered_json::object();
     std::map<std::string, std::string> lines{};  // "recipe.yaml:12" by path, as optimizer.lr
+    std::vector<std::string> repeated{};         // paths with two values
 
     // Returns "recipe.yaml:12, optimizer.lr".
     std::string place(const std::string& path) const;

@@ -1,5 +1,7 @@
 #include "foreign_import.hpp"
 
+#include <yaml-cpp/yaml.h>
+
 #include <algorithm>
 
 #include "../value_text.hpp"
@@ -118,6 +120,12 @@ void ForeignImport::refuse(const std::string& path, std::string_view reason) {
         complaint({path, text(path), origin(path)}, format_text("is not served: {}", reason)));
 }
 
+void ForeignImport::refuse_beside(const std::string& path, const std::string& other) {
+    if (asks_for_nothing(at(path)) || asks_for_nothing(at(other))) return;
+    refuse(path,
+           format_text("{} refuses it beside {}; leave one of them out", trainer_.name, other));
+}
+
 const ForeignKey* ForeignImport::find(const std::string& path) const {
     const ForeignKey* best = nullptr;
     for (const std::span<const ForeignKey> table : tables_) {
@@ -214,8 +222,21 @@ void ForeignImport::report_silent() {
 ImportedSettings ForeignImport::translate() {
     for (const ForeignDefault& usual : trainer_.defaults)
         set_default(std::string(usual.setting), std::string(usual.value));
+    for (const std::string& path : file_.repeated)
+        refuse(path, "the file has the key twice, with two values; leave one out");
     for (const auto& [name, value] : file_.content.items()) walk(name, value);
-    trainer_.translate(*this);
+    try {
+        trainer_.translate(*this);
+    } catch (const nlohmann::json::exception& error) {
+        problems_.push_back({ExitCode::settings,
+                             format_text("{}: it, or a file that it names, has a value of a form "
+                                         "that {} does not take: {}",
+                                         file_.name, trainer_.name, error.what())});
+    } catch (const YAML::Exception& error) {
+        problems_.push_back(
+            {ExitCode::settings,
+             format_text("{}: a file that it names is no YAML: {}", file_.name, error.what())});
+    }
     report_silent();
     result_.notes.insert(
         result_.notes.begin(),

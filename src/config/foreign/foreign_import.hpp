@@ -49,6 +49,8 @@ public:
     void note(const std::string& path, const std::string& text);
     void idle(const std::string& path, std::string_view reason);
     void refuse(const std::string& path, std::string_view reason);
+    // Refuses a key beside another, if the other trainer refuses them together and both are there.
+    void refuse_beside(const std::string& path, const std::string& other);
 
 private:
     void walk(const std::string& path, const nlohmann::ordered_json& value);

@@ -73,6 +73,7 @@ void read_rope(ForeignImport& import) {
 
 // fp8 comes before bf16, which it is beside.
 void read_factory_precision(ForeignImport& import) {
+    import.refuse_beside("fp16", "bf16");
     for (const auto& [key, precision] : {std::pair{"fp8", "fp8"}, std::pair{"pure_bf16", "bf16"},
                                          std::pair{"bf16", "bf16"}, std::pair{"fp16", "fp16"}}) {
         if (!import.is_on(key)) continue;

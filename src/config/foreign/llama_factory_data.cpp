@@ -21,6 +21,8 @@ public:
 
     void read() {
         if (!import_.has("dataset")) return;
+        if (import_.has("max_samples") && import_.number("max_samples", 1) < 1)
+            import_.refuse("max_samples", "no row is left; give the number of rows, from 1");
         ordered_json sources = ordered_json::array();
         for (const std::string& name : names("dataset"))
             if (auto source = source_of("dataset", name); !source.is_null())
@@ -53,6 +55,7 @@ private:
     }
 
     void read_evaluation() {
+        import_.refuse_beside("val_size", "eval_dataset");
         if (import_.has("eval_dataset")) {
             const std::vector<std::string> evaluated = names("eval_dataset");
             if (evaluated.size() != 1)
@@ -93,6 +96,11 @@ private:
             return nullptr;
         }
         const ordered_json& entry = all[name];
+        if (!entry.is_object()) {
+            import_.refuse(key,
+                           format_text("{}: the entry of dataset_info.json is no mapping", name));
+            return nullptr;
+        }
         for (const char* media : {"images", "videos", "audios"})
             if (entry.contains("columns") && entry["columns"].contains(media)) {
                 import_.refuse(key, format_text("{}: {}", name, reasons::no_vision));
@@ -131,9 +139,14 @@ private:
         if (entry.contains("folder")) source["data_dir"] = entry["folder"];
         std::string split = entry.value("split", std::string("train"));
         double most = import_.number("max_samples", 0);
-        if (entry.contains("num_samples"))
-            most = most > 0 ? std::min(most, entry["num_samples"].get<double>())
-                            : entry["num_samples"].get<double>();
+        if (entry.contains("num_samples")) {
+            const auto own = entry["num_samples"].get<double>();
+            if (own < 1)
+                import_.refuse("dataset", format_text("{}: num_samples of dataset_info.json is {}, "
+                                                      "and no row is left",
+                                                      path, own));
+            most = most > 0 ? std::min(most, own) : own;
+        }
         if (most > 0) split += format_text("[:{}]", static_cast<int64_t>(most));
         source["split"] = split;
         const std::string formatting = entry.value("formatting", std::string("alpaca"));

@@ -229,6 +229,49 @@ BOOST_AUTO_TEST_CASE(what_is_refused_or_unknown_is_named) {
                    .problems.empty());
 }
 
+// axolotl refuses these, and a value that is left out without a word would change the run.
+BOOST_AUTO_TEST_CASE(keys_that_contradict_each_other) {
+    const std::string start = "base_model: b\nlearning_rate: 1e-5\n";
+    BOOST_TEST(refuses("a.yaml", start + "saves_per_epoch: 2\nsave_steps: 7\n",
+                       "axolotl refuses it beside save_steps"));
+    BOOST_TEST(refuses("a.yaml", start + "evals_per_epoch: 2\neval_steps: 7\n",
+                       "axolotl refuses it beside eval_steps"));
+    BOOST_TEST(refuses("a.yaml", start + "save_steps: 2\nsave_strategy: epoch\n",
+                       "axolotl refuses it beside save_steps"));
+    BOOST_TEST(refuses("a.yaml", start + "evals_per_epoch: 2\nevaluation_strategy: epoch\n",
+                       "axolotl refuses it beside evals_per_epoch"));
+    BOOST_TEST(resolution_of("a.yaml", start + "saves_per_epoch: 1\nsave_strategy: epoch\n")
+                   .problems.empty());
+    BOOST_TEST(refuses("a.yaml", start + "batch_size: 8\ngradient_accumulation_steps: 4\n",
+                       "refuses it beside gradient_accumulation_steps"));
+    BOOST_TEST(has_note(resolution_of("a.yaml", start + "bf16: true\nfp16: true\n"),
+                        "fp16: not needed, axolotl goes by bf16 beside it"));
+    BOOST_TEST(
+        refuses("a.yaml", start + "num_epochs: 1\nnum_epochs: 2\n", "the file has the key twice"));
+    BOOST_TEST(resolution_of("a.yaml", start + "num_epochs: 1\nnum_epochs: 1\n").problems.empty());
+    BOOST_TEST(refuses("a.yaml", start + "datasets:\n  - path: p\n    field: 5\n",
+                       "a value of a form that axolotl does not take"));
+}
+
+BOOST_AUTO_TEST_CASE(rates_of_embeddings) {
+    const std::string start = "base_model: b\nlearning_rate: 1e-4\n";
+    BOOST_TEST(of_recipe("a.yaml", start + "embedding_lr: 5e-5\n").training.lr_groups ==
+               R"([{"lr":0.5,"pattern":"embed_tokens|lm_head","weight_decay":0}])");
+    BOOST_TEST(of_recipe("a.yaml", start + "embedding_lr_scale: 0.5\nadapter: lora\n"
+                                           "lora_modules_to_save:\n  - lm_head\n  - norm\n")
+                   .training.lr_groups ==
+               R"([{"lr":0.5,"pattern":"embed_tokens|lm_head|norm","weight_decay":0}])");
+    BOOST_TEST(of_recipe("a.yaml", start + "embedding_lr: 5e-5\nadapter: lora\n"
+                                           "lora_modules_to_save: embed_tokens\n")
+                   .training.lr_groups.find("\"lr\":0.5") != std::string::npos);
+    BOOST_TEST(refuses("a.yaml", "base_model: b\nembedding_lr: 5e-5\n",
+                       "a part of learning_rate, which is not there"));
+    BOOST_TEST(has_note(resolution_of("a.yaml", start + "embedding_lr: 5e-5\nadapter: lora\n"),
+                        "embedding_lr: not needed, no embedding is trained"));
+    BOOST_TEST(refuses("a.yaml", start + "embedding_lr: 5e-5\nembedding_lr_scale: 0.5\n",
+                       "refuses it beside embedding_lr_scale"));
+}
+
 BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     const auto recipe = [](const std::string& type, const std::string& more) {
         return "base_model: org/base\nsequence_len: 512\nrl: dpo\n" + more +

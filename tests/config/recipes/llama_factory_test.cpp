@@ -117,6 +117,38 @@ BOOST_AUTO_TEST_CASE(pairs_of_answers) {
     std::filesystem::remove_all(folder);
 }
 
+BOOST_AUTO_TEST_CASE(what_leaves_no_row_or_contradicts_is_refused) {
+    const TemporaryFile info("dataset_info.json", R"({
+        "plain": {"file_name": "plain.json"}, "few": {"file_name": "n.json", "num_samples": 0},
+        "list": ["n.json"], "number": {"file_name": "n.json", "split": 3}})");
+    const auto folder = std::filesystem::path(info.path()).parent_path() / "ringshard_rows";
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(info.path(), folder / "dataset_info.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    const auto recipe = [&](const std::string& dataset, const std::string& more) {
+        return format_text(
+            "model_name_or_path: m\nstage: sft\nfinetuning_type: full\ndataset_dir: {}\n"
+            "dataset: {}\ntemplate: qwen\n{}",
+            folder.string(), dataset, more);
+    };
+    BOOST_TEST(refuses("lf.yaml", recipe("plain", "max_samples: 0\n"), "no row is left"));
+    BOOST_TEST(refuses("lf.yaml", recipe("plain", "max_samples: -1\n"), "no row is left"));
+    BOOST_TEST(
+        of_recipe("lf.yaml", recipe("plain", "max_samples: 1\n")).data.datasets.find("train[:1]") !=
+        std::string::npos);
+    BOOST_TEST(refuses("lf.yaml", recipe("few", ""), "and no row is left"));
+    BOOST_TEST(
+        refuses("lf.yaml", recipe("list", ""), "list: the entry of dataset_info.json is no"));
+    BOOST_TEST(refuses("lf.yaml", recipe("number", ""), "a value of a form that LLaMA-Factory"));
+    BOOST_TEST(refuses("lf.yaml", recipe("plain", "val_size: 0.5\neval_dataset: plain\n"),
+                       "LLaMA-Factory refuses it beside eval_dataset"));
+    BOOST_TEST(refuses("lf.yaml", recipe("plain", "bf16: true\nfp16: true\n"),
+                       "LLaMA-Factory refuses it beside bf16"));
+    BOOST_TEST(refuses("lf.yaml", recipe("plain", "cutoff_len: 64\ncutoff_len: 128\n"),
+                       "the file has the key twice"));
+    std::filesystem::remove_all(folder);
+}
+
 BOOST_AUTO_TEST_CASE(single_answers) {
     const TemporaryFile info("dataset_info.json", R"({
         "texts": {"file_name": "texts.json", "columns": {"kto_tag": "good"}},
