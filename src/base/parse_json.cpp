@@ -1,6 +1,7 @@
 #include "ringshard/base/parse_json.hpp"
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "ringshard/base/json_parser.hpp"
@@ -56,7 +57,45 @@ private:
     Json* member_ = nullptr;   // whose value follows
 };
 
+// Ends the reading at a name that its object has already.
+class RepeatedName : public JsonReceiver {
+public:
+    const std::string& result() const { return result_; }
+
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool integer(int64_t) override { return true; }
+    bool large(uint64_t) override { return true; }
+    bool real(double) override { return true; }
+    bool string(std::string) override { return true; }
+    bool name(std::string name) override {
+        if (names_.back().insert(name).second) return true;
+        result_ = std::move(name);
+        return false;
+    }
+    bool begin_object() override {
+        names_.emplace_back();
+        return true;
+    }
+    bool end_object() override {
+        names_.pop_back();
+        return true;
+    }
+    bool begin_list() override { return true; }
+    bool end_list() override { return true; }
+
+private:
+    std::vector<std::set<std::string>> names_;  // of the objects that are open
+    std::string result_;
+};
+
 }  // namespace
+
+std::string repeated_name(std::string_view text) {
+    RepeatedName names;
+    read_json(text, names);
+    return names.result();
+}
 
 template <class Json>
 Expected<Json> parse_json(std::string_view text) {

@@ -33,8 +33,8 @@ public:
                 complain(known.empty()
                              ? format_text("{}: this optim has no arguments", key)
                              : format_text("{}: this optim has {}", key, join(known, ", ")));
-            else
-                values_[key] = std::string(trim(entry.substr(sign + 1)));
+            else if (!values_.emplace(key, trim(entry.substr(sign + 1))).second)
+                complain(format_text("{}: is given twice; leave one of them out", key));
         }
     }
 
@@ -94,6 +94,24 @@ std::vector<std::string> arguments_of(Optimizer optimizer) {
 }
 
 }  // namespace
+
+namespace {
+
+const std::map<Optimizer, std::vector<std::string>> unused{
+    {Optimizer::adafactor, {"adam_beta1", "adam_beta2", "adam_epsilon"}},
+    {Optimizer::lion, {"adam_epsilon"}},
+    {Optimizer::lion_8bit, {"adam_epsilon"}},
+    {Optimizer::rmsprop, {"adam_beta1", "adam_beta2", "adam_epsilon"}},
+    {Optimizer::schedule_free_sgd, {"adam_beta1", "adam_beta2", "adam_epsilon"}},
+    {Optimizer::sgd, {"adam_beta1", "adam_beta2", "adam_epsilon"}}};
+
+}  // namespace
+
+std::vector<std::string> settings_without_use(const TrainingSettings& training) {
+    const auto found = unused.find(training.optim);
+    const bool is_alone = training.lr_groups.find("\"optim\"") == std::string::npos;
+    return found == unused.end() || !is_alone ? std::vector<std::string>() : found->second;
+}
 
 Expected<OptimizerArguments> read_optim_args(const TrainingSettings& training,
                                              Optimizer optimizer) {

@@ -1,4 +1,5 @@
 #include "ringshard/config/resolve.hpp"
+#include "ringshard/config/optimizer_settings.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -43,15 +44,16 @@ Resolution resolve(const OptionTable& table, const Statements& said, const IdleK
     const DataSettings& data = result.settings.values.data;
     if (!data.datasets.empty() && !data.dataset_name.empty())
         result.notes.push_back("dataset_name: not used, since datasets names the data, as in TRL");
-    if (result.settings.values.training.optim == Optimizer::lion &&
-        result.settings.given.contains("adam_epsilon"))
-        result.notes.push_back("adam_epsilon: not used, since Lion divides by nothing");
-    for (const char* const name : {"adam_epsilon", "adam_beta1", "adam_beta2"})
-        if (result.settings.values.training.optim == Optimizer::adafactor &&
-            result.settings.given.contains(name))
-            result.notes.push_back(
-                format_text("{}: not used, since Adafactor has its own constants", name));
     const TrainingSettings& training = result.settings.values.training;
+    for (const std::string& name : settings_without_use(training))
+        if (result.settings.given.contains(name))
+            result.notes.push_back(format_text("{}: not used by optim = {}", name,
+                                               table.find("optim")->write(result.settings.values)));
+    if (training.lr_scheduler_type == Schedule::constant && !is_schedule_free(training.optim) &&
+        result.settings.is_fixed("warmup_steps") && training.warmup_steps > 0)
+        result.notes.push_back(
+            "warmup_steps: not used, since lr_scheduler_type = constant has no warm-up, as in "
+            "transformers; constant_with_warmup has one");
     const bool compares =
         training.learns_pairs() || training.judges_answers() || training.learns_embeddings();
     if (compares && result.settings.is_fixed("lora_dropout"))

@@ -102,6 +102,11 @@ std::optional<BlockContent> read_block(const Statement& written, Problems& probl
         problems.push_back(complaint(written, format_text("must be a mapping, as JSON{}", why)));
         return std::nullopt;
     }
+    if (const std::string name = repeated_name(content); !name.empty()) {
+        problems.push_back(
+            complaint(written, format_text("has \"{}\" twice; leave one of them out", name)));
+        return std::nullopt;
+    }
     return BlockContent{std::move(mapping.value()), std::move(origin)};
 }
 

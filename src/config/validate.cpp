@@ -131,10 +131,6 @@ public:
             complain({by, "optimizer_state_dtype"},
                      "Adafactor keeps a number for each row and column in fp32; set "
                      "optimizer_state_dtype fp32");
-        const auto is_schedule_free = [](Optimizer optimizer) {
-            return optimizer == Optimizer::schedule_free_adamw ||
-                   optimizer == Optimizer::schedule_free_sgd;
-        };
         if (const std::string by = setting_with(is_schedule_free, rules.value()); !by.empty())
             check_schedule_free(by);
     }

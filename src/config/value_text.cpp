@@ -104,6 +104,8 @@ template <class Json>
 Rule normalize_json(const std::string& text, std::string& value) {
     const auto content = parse_json<Json>(text);
     if (!content) return "must be JSON, such as {\"a\": 1}";
+    if (const std::string name = repeated_name(text); !name.empty())
+        return format_text("has \"{}\" twice in one mapping; leave one of them out", name);
     value = content.value().dump();
     return std::nullopt;
 }

@@ -24,6 +24,14 @@ Failure problem_of(const std::string& json, std::vector<std::string> flags = {})
 
 }  // namespace
 
+// DeepSpeed refuses such a file too.
+BOOST_AUTO_TEST_CASE(a_name_that_stands_twice) {
+    const Failure failure =
+        problem_of(R"({"zero_optimization": {"stage": 2, "stage": 3}, "gradient_clipping": 1})");
+    BOOST_TEST(number(failure.code) == 78);
+    BOOST_TEST(says(failure, "has \"stage\" twice"), failure.message);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_file_says) {
     const TemporaryFile file("ds.json", R"({
         "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": "auto",

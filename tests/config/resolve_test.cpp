@@ -407,6 +407,12 @@ BOOST_AUTO_TEST_CASE(arguments_of_optimizers_are_checked) {
     refused({"--lr_groups", R"([{"pattern": "a"}])"}, "pattern \"a\": the entry sets nothing");
     BOOST_TEST(resolve({"--lr_groups", R"([{"pattern": "a", "lr": 1}])"}).problems.empty());
     refused({"--lr_groups", R"([{"pattern": "a", "optim": "galore"}])"}, "is not an optimizer");
+    refused({"--lr_groups", R"([{"pattern": "a", "lr": 1, "lr": 2}])"}, "has \"lr\" twice");
+    refused({"--optim", "sgd", "--optim_args", "momentum=0.9,momentum=0.5"}, "is given twice");
+    const config::Resolution unused = resolve({"--optim", "sgd", "--adam_beta1", "0.5"});
+    BOOST_TEST(has_note(unused, "adam_beta1: not used by optim = sgd"));
+    BOOST_TEST(has_note(resolve({"--lr_scheduler_type", "constant", "--warmup_steps", "5"}),
+                        "warmup_steps: not used"));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_would_split_layers_shard) {

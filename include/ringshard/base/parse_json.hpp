@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 #include "ringshard/base/expected.hpp"
@@ -11,6 +12,8 @@ namespace ringshard {
 // nlohmann::json or nlohmann::ordered_json, which holds and prints the value.
 template <class Json>
 Expected<Json> parse_json(std::string_view text);
+// Returns the first name that an object of the text has twice; empty: none has, or it is no JSON.
+std::string repeated_name(std::string_view text);
 // Returns null if the text is no JSON.
 template <class Json>
 Json json_or_null(std::string_view text);

@@ -13,6 +13,10 @@ namespace ringshard::config {
 // How torch.optim.Muon scales the learning rate of a matrix.
 enum class MuonRate { original, match_rms_adamw };
 
+inline bool is_schedule_free(Optimizer optimizer) {
+    return optimizer == Optimizer::schedule_free_adamw || optimizer == Optimizer::schedule_free_sgd;
+}
+
 // Values of optim_args, with the defaults of the optimizer's class.
 struct OptimizerArguments {
     double momentum = 0;
@@ -30,6 +34,9 @@ struct OptimizerArguments {
 // Parses optim_args, which are those of `training.optim`; another optimizer has the defaults. The
 // failure names the broken rule.
 Expected<OptimizerArguments> read_optim_args(const TrainingSettings& training, Optimizer optimizer);
+
+// The settings of AdamW that this optim does not use. None where lr_groups names other optimizers.
+std::vector<std::string> settings_without_use(const TrainingSettings& training);
 
 // An entry of lr_groups: the update of the weights whose names match, where no entry before it
 // matches.
