@@ -175,6 +175,15 @@ std::optional<Failure> check_fingerprint(const checkpoint::Checkpoint& checkpoin
     const std::string folder = checkpoint.folder.string();
     const std::string list = join(changed, "\n  ");
     if (allow_changed) {
+        const auto optimizer = std::ranges::find_if(
+            changed, [](const std::string& line) { return line.starts_with("optim: "); });
+        if (optimizer != changed.end())
+            return Failure{
+                ExitCode::settings,
+                format_text("{}: has the moments of another optimizer ({}), whatever allow_changed "
+                            "says; keep optim, or begin a run with these weights: trainer export, "
+                            "and the folder as model_name_or_path",
+                            folder, *optimizer)};
         if (prints)
             std::cerr << "note: allow_changed = true: " << folder
                       << " was made otherwise, and the run goes on with:\n  " << list << '\n';

@@ -73,6 +73,7 @@ class Fork(TrainerTest):
         shutil.rmtree(self.parent)  # and needs nothing of its parent any more
         os.makedirs(self.parent)
         self.expect(self.fork("--step", "2", "--max_steps", "7"), 0, "resuming from " + os.path.join(self.child, "checkpoint-"))
+        self.expect(self.fork("--step", "4", "--max_steps", "7"), 78, "which began from " + os.path.join(self.parent, "checkpoint-2"))
         ours, theirs = losses(self.child), losses(self.original)
         self.assertEqual({step: ours[step] for step in theirs}, theirs)
 
@@ -85,7 +86,10 @@ class Fork(TrainerTest):
         self.expect(run("fork", self.child, "--output_dir", self.parent), 78, "holds another run, which did not begin as a fork")
         self.expect(run("fork", self.child, "--output_dir", self.child + "-2"), 66, "there is no such folder")
         self.expect(self.fork("--step", "two"), 64, "is no whole number")
+        self.expect(run("fork", os.path.join(self.parent, "checkpoint-2"), "--output_dir", self.child), 66,
+                    "is a checkpoint; give the folder of its run, and --step")
         self.assertFalse(os.path.exists(self.child))
+        self.expect(self.fork("--step", "2", "--optim", "sgd"), 78, "has the moments of another optimizer (optim: ")
 
 
 if __name__ == "__main__":

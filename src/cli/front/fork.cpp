@@ -71,9 +71,11 @@ Expected<CheckpointEntry> find_checkpoint(const ForkArgs& args) {
     return Failure{
         ExitCode::missing_input,
         format_text("fork {}: {}", args.run.string(),
-                    steps.empty() ? "holds no whole checkpoint with all of a run's state"
-                                  : format_text("has no whole checkpoint of step {}; it has {}",
-                                                *args.step, join(steps, ", ")))};
+                    file_exists(args.run / "manifest.json")
+                        ? "is a checkpoint; give the folder of its run, and --step"
+                    : steps.empty() ? "holds no whole checkpoint with all of a run's state"
+                                    : format_text("has no whole checkpoint of step {}; it has {}",
+                                                  *args.step, join(steps, ", ")))};
 }
 
 Expected<config::SettingsText> settings_of(const CheckpointEntry& entry) {
@@ -86,11 +88,11 @@ Expected<config::SettingsText> settings_of(const CheckpointEntry& entry) {
                    format_text("{}: does not hold the settings of its run", entry.folder.string())};
 }
 
-// Fails if the run in output_dir did not begin from a checkpoint of `run`.
-std::optional<Failure> check_is_fork(const fs::path& output_dir, const fs::path& run) {
+// Fails if the run in output_dir did not begin from this checkpoint.
+std::optional<Failure> check_is_fork(const fs::path& output_dir, const ForkArgs& args) {
     const auto parent = checkpoint::read_parent(output_dir);
-    const fs::path asked = fs::absolute(run / "").lexically_normal().parent_path();
-    if (parent && parent->checkpoint.parent_path() == asked) return std::nullopt;
+    const bool is_of_run = parent && is_same_folder(parent->checkpoint.parent_path(), args.run);
+    if (is_of_run && args.step.value_or(parent->step) == parent->step) return std::nullopt;
     return Failure{ExitCode::settings,
                    format_text("output_dir = {}: holds another run, which {}; name another folder",
                                output_dir.string(),
@@ -126,8 +128,7 @@ config::Resolution resolve_fork(const config::OptionTable& table, const Invocati
     const auto own = checkpoint::valid_checkpoints(output_dir, damaged);
     const bool is_restart = own && !(own.value().empty() && damaged.empty());
     if (is_restart)
-        if (const auto failure = check_is_fork(output_dir, args.value().run))
-            return failed(*failure);
+        if (const auto failure = check_is_fork(output_dir, args.value())) return failed(*failure);
     const auto from = is_restart ? find_checkpoint({output_dir}) : find_checkpoint(args.value());
     if (!from) return failed(from.failure());
     const auto base = settings_of(from.value());
