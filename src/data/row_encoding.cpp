@@ -79,9 +79,11 @@ std::optional<Failure> RowEncoding::encode_learned_text(const std::string& text,
 }
 
 std::optional<Failure> RowEncoding::encode_chat() {
-    const char* column = row_.find("messages") != nullptr && !row_.find("messages")->is_null()
-                             ? "messages"
-                             : "conversations";
+    const auto holds = [this](const char* name) {
+        return row_.find(name) != nullptr && !row_.find(name)->is_null();
+    };
+    const char* const column =
+        holds("conversations") && !holds("messages") ? "conversations" : "messages";
     auto messages = read_messages(row_, column, format_.is_share_gpt);
     if (!messages) return messages.failure();
     if (auto failure = take_text(messages.value())) return failure;
@@ -176,6 +178,10 @@ std::optional<Failure> RowEncoding::encode_messages(const Value& messages) {
     const bool finds_assistant = format_.uses_assistant_mask;
     const auto chat = read_chat(messages);
     if (!chat) return chat.failure();
+    const Value::List* const tools = chat.value().tools.list();
+    if (tools != nullptr && !tools->empty() && !parts_.agent &&
+        !parts_.tools->template_reads("tools"))
+        into_.unused.push_back({Unused::Kind::column, "tools"});
     const auto marks = read_message_marks(chat.value().messages);
     if (!marks) return marks.failure();
     const LossScale* scale = parts_.scale ? &*parts_.scale : nullptr;

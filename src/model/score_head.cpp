@@ -1,5 +1,6 @@
 #include "ringshard/model/score_head.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "reading/architecture.hpp"
@@ -39,6 +40,17 @@ std::string with_score_head(const std::string& config_json, const std::string& n
     if (labels.problem_type != nullptr) config["problem_type"] = labels.problem_type;
     config["pad_token_id"] = padding;
     return config.dump(2) + "\n";
+}
+
+// The names of the labels that config.json has, in their order.
+std::vector<std::string> names_in(const ordered_json& config) {
+    std::vector<std::string> names;
+    const ordered_json stored = config.value("id2label", ordered_json());
+    if (stored.is_object())
+        for (size_t label = 0; stored.contains(concat(label)); ++label)
+            if (const ordered_json& name = stored[concat(label)]; name.is_string())
+                names.push_back(name.get<std::string>());
+    return names;
 }
 
 }  // namespace
@@ -82,6 +94,12 @@ std::optional<Failure> give_score_head(ModelSpec& spec, const Labels& labels, in
                                    "multi_label_classification, and this run would learn by {}; "
                                    "say which of the two",
                                    labels.problem_type)};
+    const std::vector<std::string> held = names_in(config);
+    if (spec.scores && labels.names != held && std::ranges::is_permutation(labels.names, held))
+        return Failure{ExitCode::settings,
+                       format_text("class_names = {}: the head of the model has these classes in "
+                                   "another order, {}; give them so, or leave class_names out",
+                                   join(labels.names, ", "), join(held, ", "))};
     if (!spec.scores) {
         take_score_head(spec, labels.count);
         spec.scores->drawn_by = mix_bits(hash_text("score"), static_cast<uint64_t>(seed));

@@ -142,6 +142,27 @@ std::optional<Failure> give_baselines(const config::Settings& settings, int64_t 
     return std::nullopt;
 }
 
+std::optional<Failure> check_negatives(const config::Settings& settings, int64_t data_ranks,
+                                       const RunData& data) {
+    const config::TrainingSettings& training = settings.values.training;
+    const int64_t rows_of_step =
+        training.per_device_train_batch_size * training.gradient_accumulation_steps * data_ranks;
+    if (!training.learns_embeddings() || rows_of_step > 1) return std::nullopt;
+    for (const data::Rows& rows : data.training) {
+        constexpr int64_t anchor_and_positive = 2;
+        if (std::ranges::count(rows.pieces(0), 0U, &data::Piece::goes_on) > anchor_and_positive)
+            continue;
+        return Failure{ExitCode::settings,
+                       format_text("per_device_train_batch_size = {} [{}]: a step has one row, "
+                                   "whose texts are compared with those of other rows, and the "
+                                   "first row has no negative; raise it, or "
+                                   "gradient_accumulation_steps, or give negatives",
+                                   training.per_device_train_batch_size,
+                                   settings.origin_of("per_device_train_batch_size").place)};
+    }
+    return std::nullopt;
+}
+
 void find_longest_row(const comm::Group& world, RunData& data) {
     int64_t longest = 0;
     if (world.is_root())

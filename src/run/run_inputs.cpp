@@ -247,6 +247,9 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     auto data = prepare_run_data(context, hub, placement.num_threads, model.spec,
                                  learners_of(context.settings, model.adapters), keeps);
     if (!data) return data.failure();
+    if (const auto failure =
+            check_negatives(context.settings, placement.shape.data(), data.value()))
+        return comm::found_by_all(*failure);
     if (const auto failure = give_baselines(context.settings, placement.shape.data(), data.value()))
         return comm::found_by_all(*failure);
     if (keeps == RowsToKeep::with_targets)

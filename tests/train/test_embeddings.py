@@ -206,6 +206,10 @@ class BadInput(Texts):
         self.refuse(78, ["packing"], "--packing")
         self.refuse(78, ["temperature"], "--temperature", "0")
         self.refuse(78, ["loss_type"], "--loss_type", "dft")
+        one = ("--per_device_train_batch_size", "1")
+        alone = [{"anchor": row["anchor"], "positive": row["positive"]} for row in self.rows]
+        self.refuse(78, ["per_device_train_batch_size = 1", "a step has one row, whose texts are compared with those of other rows"], *one, rows=alone)
+        self.refuse(0, [], *one, "--max_steps", "1", rows=[{**row, "negative": "no"} for row in alone])
 
     def test_other_commands(self):
         """`init` takes the files of a folder along, and scores are of tokens."""

@@ -634,6 +634,12 @@ class BadInput(Classes):
         self.refuse([65, 78], ["LlamaForSequenceClassification"], command="sft", data=texts)
         self.refuse([78], ["has one label, whose score is a number"], model=self.rewards)
         self.expect(run("verify", self.rewards), 65, "the model has a head of scores")
+        named = self.path("named")
+        self.expect(self.train("named", "--class_names", "good", "bad", "best", "--per_device_train_batch_size", "1", "--max_steps", "1"), 0)
+        self.refuse([78], ["class_names = bad, good, best", "in another order, good, bad, best"], "--class_names", "bad", "good", "best",
+                    model=named)
+        self.expect(self.train("renamed", "--class_names", "fine", "bad", "best", "--per_device_train_batch_size", "1", "--max_steps", "1",
+                               model=named), 0)
         # transformers writes no names of two labels.
         two = self.write("two.jsonl", [{**row, "label": row["label"] % 2} for row in self.rows])
         self.refuse([0], [], model=self.save_model("two", 2), data=two)

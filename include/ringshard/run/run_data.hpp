@@ -44,6 +44,10 @@ comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubC
                                        const std::vector<LearnerInJob>& learners,
                                        RowsToKeep keeps = RowsToKeep::with_targets);
 
+// Fails if a step of embeddings has one row, and it has no negative.
+std::optional<Failure> check_negatives(const config::Settings& settings, int64_t data_ranks,
+                                       const RunData& data);
+
 // Gives rows of single answers their baseline, if the loss has one. Fails (78) if a step has one
 // row, of which there is no other answer.
 std::optional<Failure> give_baselines(const config::Settings& settings, int64_t data_ranks,
