@@ -47,6 +47,7 @@ const ForeignTrainer& llama_factory_v1();
 const ForeignTrainer& ms_swift();
 const ForeignTrainer& megatron_swift();
 const ForeignTrainer& automodel();
+const ForeignTrainer& simpo();
 
 // Returns the trainer whose keys the file has, or null.
 const ForeignTrainer* recognise(const ForeignFile& file);

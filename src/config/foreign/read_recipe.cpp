@@ -35,6 +35,7 @@ const ForeignTrainer* recognise(const ForeignFile& file) {
     const bool has_model_block = model != file.content.end() && model->is_object();
     if (has_model_block || has(file, "step_scheduler")) return &automodel();
     if (has(file, "base_model")) return &axolotl();
+    if (has(file, "gamma_beta_ratio")) return &simpo();
     if (has(file, "train_dataset") && has(file, "model")) return &llama_factory_v1();
     if (has(file, "cutoff_len") || has(file, "finetuning_type") || has(file, "stage"))
         return has(file, "model_name_or_path") ? &llama_factory() : nullptr;

@@ -5,6 +5,24 @@ using namespace ringshard::test;
 
 BOOST_AUTO_TEST_SUITE(hugging_face)
 
+BOOST_AUTO_TEST_CASE(a_recipe_of_simpo) {
+    const std::string recipe =
+        "model_name_or_path: m\ndataset_mixer:\n  org/pairs: 1.0\ndataset_splits:\n- train\n- "
+        "test\n"
+        "beta: 10\ngamma_beta_ratio: 0.5\nlearning_rate: 8.0e-7\n";
+    const config::TrainingSettings training = of_recipe("simpo.yaml", recipe).training;
+    BOOST_TEST((training.method == config::Method::cpo));
+    BOOST_TEST((training.loss_type == config::LossType::simpo));
+    BOOST_TEST(training.beta == 10);
+    BOOST_TEST(training.simpo_gamma == 5);
+    BOOST_TEST(training.cpo_alpha == 0);
+    BOOST_TEST(of_recipe("simpo.yaml", "model_name_or_path: m\ngamma_beta_ratio: 0.25\n")
+                   .training.simpo_gamma == 0.5);
+    BOOST_TEST(resolution_of("simpo.yaml", recipe + "loss_type: sigmoid\n").problems.empty());
+    BOOST_TEST(refuses("simpo.yaml", recipe + "loss_type: hinge\n", "the logistic loss of SimPO"));
+    BOOST_TEST(refuses("simpo.yaml", recipe + "sft_weight: 0.5\n", "sft_weight = 0.5"));
+}
+
 BOOST_AUTO_TEST_CASE(a_mixture_of_alignment_handbook) {
     const config::Config config = of_recipe("handbook.yaml", R"(model_name_or_path: m
 chat_template: "{% for message in messages %}{{ message['content'] }}{% endfor %}"
