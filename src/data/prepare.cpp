@@ -78,7 +78,25 @@ comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& gr
     return mapped;
 }
 
-// Returns the token file, and makes it if necessary. Collective over the group.
+// Returns a file of the cache, which `make` writes if it is not there: as "result" in a folder of
+// work. Collective over the group, as `make` is.
+template <class Make>
+comm::Agreed<ArrayFile> provide(const fs::path& file, const comm::Group& group, OpenFiles& open,
+                                const Make& make) {
+    if (const auto known = open.find(file); known != open.end()) return known->second;
+    if (is_made(file, group)) return open_checked(file, group, open);
+    Claim mine;
+    const auto work = claim(file, group, mine);
+    if (!work) return work.failure();
+    if (!work.value().empty()) {
+        if (std::optional<comm::AgreedFailure> failure = make(work.value())) return *failure;
+        if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
+            return *agreed;
+    }
+    return open_checked(file, group, open);
+}
+
+// The tokens of all samples.
 comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
                                        const PrepareResources& resources, const comm::Group& group,
                                        OpenFiles& open, std::vector<std::string>& warnings) {
@@ -87,30 +105,22 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
     const std::string about = group.broadcast(
         group.is_root() ? to_json(describe_tokens(preparation, inputs.value())) : "");
     const fs::path file = resources.cache / format_text("tokens-{}", hash_of(about));
-    if (const auto known = open.find(file); known != open.end()) return known->second;
-    if (is_made(file, group)) return open_checked(file, group, open);
-
-    Claim mine;
-    const auto work = claim(file, group, mine);
-    if (!work) return work.failure();
-    if (work.value().empty()) return open_checked(file, group, open);
-    TokensToMake tokens{.files = std::move(inputs.value().files),
-                        .slices = std::move(inputs.value().slices),
-                        .mappings = {},
-                        .names = {},
-                        .format = preparation.format,
-                        .skip_bad_rows = preparation.skip_bad_rows,
-                        .has_anchor = preparation.has_anchor,
-                        .about = text::read_json(about).value()};
-    for (const Source& source : preparation.sources) {
-        tokens.mappings.push_back(source.mapping);
-        tokens.names.push_back(
-            format_text("{} = {}", source.dataset.setting, shown_name(source.dataset)));
-    }
-    if (auto failure = make_tokens(tokens, work.value(), resources, group)) return *failure;
-    if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
-        return *agreed;
-    return open_checked(file, group, open);
+    return provide(file, group, open, [&](const fs::path& work) {
+        TokensToMake tokens{.files = std::move(inputs.value().files),
+                            .slices = std::move(inputs.value().slices),
+                            .mappings = {},
+                            .names = {},
+                            .format = preparation.format,
+                            .skip_bad_rows = preparation.skip_bad_rows,
+                            .has_anchor = preparation.has_anchor,
+                            .about = text::read_json(about).value()};
+        for (const Source& source : preparation.sources) {
+            tokens.mappings.push_back(source.mapping);
+            tokens.names.push_back(
+                format_text("{} = {}", source.dataset.setting, shown_name(source.dataset)));
+        }
+        return make_tokens(tokens, work, resources, group);
+    });
 }
 
 // Returns the sources of the mixture.
@@ -151,7 +161,7 @@ void take_anchor(const Preparation& preparation, uint64_t end, SampleChoice& cho
 
 // Plans the rows of a store. Called on rank 0 alone.
 std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile& store_file,
-                                 Value about, const CacheEntry& entry) {
+                                 Value about, const fs::path& work) {
     const auto store = TokenStore::of(store_file);
     if (!store) return store.failure();
     const auto ends = store_file.array<uint64_t>("source_ends");
@@ -181,28 +191,22 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
     const std::array<NamedBytes, 2> arrays{
         {{"row_starts", std::as_bytes(std::span(plan.row_starts))},
          {"pieces", std::as_bytes(std::span(plan.pieces))}}};
-    if (auto failure = write_array_file(entry.work() / "result", to_json(about), arrays))
-        return failure;
-    return entry.publish();
+    return write_array_file(work / "result", to_json(about), arrays);
 }
 
-// Returns the plan file, and makes it if necessary. Collective over the group.
+// The plan of the rows.
 comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation,
                                      const PrepareResources& resources, const ArrayFile& store_file,
                                      const comm::Group& group, OpenFiles& open) {
     const std::string store_name = store_file.name().filename().string();
     Value about = describe_rows(preparation, store_name);
     const fs::path file = resources.cache / format_text("rows-{}", hash_of(to_json(about)));
-    if (const auto known = open.find(file); known != open.end()) return known->second;
-    if (is_made(file, group)) return open_checked(file, group, open);
-    Claim mine;
-    const auto work = claim(file, group, mine);
-    if (!work) return work.failure();
-    about.set("tokens_file", Value(store_name));
-    std::optional<Failure> failure;
-    if (mine) failure = make_plan(preparation, store_file, std::move(about), *mine);
-    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
-    return open_checked(file, group, open);
+    return provide(file, group, open, [&](const fs::path& work) {
+        about.set("tokens_file", Value(store_name));
+        std::optional<Failure> failure;
+        if (group.is_root()) failure = make_plan(preparation, store_file, std::move(about), work);
+        return comm::first_failure(group, failure);
+    });
 }
 
 // Returns the files of scores, which rank 0 looks for, and everything that determines the scores of
@@ -233,7 +237,7 @@ comm::Agreed<ScoreFiles> find_score_files(const ScoreChoice& choice, const Array
     return found;
 }
 
-// Returns the file of the scores, and makes it if necessary. Collective over the group.
+// The scores of the tokens.
 comm::Agreed<ArrayFile> provide_scores(const ScoreChoice& choice, const PrepareResources& resources,
                                        const ArrayFile& store_file, int64_t first_sample,
                                        const comm::Group& group, OpenFiles& open) {
@@ -241,17 +245,10 @@ comm::Agreed<ArrayFile> provide_scores(const ScoreChoice& choice, const PrepareR
     if (!found) return found.failure();
     const fs::path file =
         resources.cache / format_text("scores-{}", hash_of(to_json(found.value().about)));
-    if (is_made(file, group)) return open_checked(file, group, open);
-    Claim mine;
-    const auto work = claim(file, group, mine);
-    if (!work) return work.failure();
-    if (work.value().empty()) return open_checked(file, group, open);
-    if (auto failure = make_scores(choice, found.value().files, store_file, first_sample,
-                                   work.value() / "result", found.value().about, group))
-        return *failure;
-    if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
-        return *agreed;
-    return open_checked(file, group, open);
+    return provide(file, group, open, [&](const fs::path& work) {
+        return make_scores(choice, found.value().files, store_file, first_sample, work / "result",
+                           found.value().about, group);
+    });
 }
 
 // Gives the rows the scores of their tokens, or those of the anchor if there is one. Collective
