@@ -58,17 +58,7 @@ private:
         if (!is_new) return place->second;
         config::Config config = question_.config;
         config.training.activation_policy = policies;
-        const Question asked{config,
-                             question_.spec,
-                             question_.shape,
-                             question_.row_length,
-                             question_.device,
-                             question_.most_tokens,
-                             question_.most_micro_batches,
-                             question_.device_memory,
-                             question_.documents,
-                             question_.gemms};
-        return place->second = plan_step(asked, num_threads_);
+        return place->second = plan_step(question_.with(config), num_threads_);
     }
 
     // Bytes that are left; below 0 where it does not fit.

@@ -262,10 +262,7 @@ StepPlan plan_exactly(const Question& question, int64_t rows, int64_t micro_batc
     config::Config config = question.config;
     config.training.per_device_train_batch_size = rows;
     config.training.gradient_accumulation_steps = micro_batches;
-    Question smaller{config, question.spec, question.shape, question.row_length, question.device};
-    smaller.gemms = question.gemms;
-    smaller.device_memory = question.device_memory;
-    StepPlan plan = ImaginaryRank(smaller, 0).plan();
+    StepPlan plan = ImaginaryRank(question.with(config), 0).plan();
     plan.imaginary_tokens =
         2 * rows_of_all(question.spec, rows) * micro_batches * question.row_length;  // two steps
     return plan;

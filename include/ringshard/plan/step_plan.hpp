@@ -34,6 +34,13 @@ struct Question {
     int64_t documents = 1;  // in a row, equally long: for the time alone, memory is that of one
     // The libraries of matrix products on the host, whose workspace counts; null: those of a rule.
     const ops::Gemms* gemms = nullptr;
+
+    // The same question about other settings, which must outlive it.
+    Question with(const config::Config& other) const {
+        return {
+            other,         spec,      shape, row_length, device, most_tokens, most_micro_batches,
+            device_memory, documents, gemms};
+    }
 };
 
 // The bytes that this rank sends over a group in a step.
