@@ -23,12 +23,15 @@ bool file_exists(const std::filesystem::path& file) {
     return std::filesystem::exists(file, ignored);
 }
 
+std::filesystem::path without_slash(const std::filesystem::path& folder) {
+    const std::filesystem::path normal = folder.lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
+}
+
 bool is_same_folder(const std::filesystem::path& one, const std::filesystem::path& other) {
-    const auto name = [](const std::filesystem::path& folder) {
-        std::error_code ignored;
-        return (std::filesystem::absolute(folder, ignored) / "").lexically_normal();
-    };
-    return name(one) == name(other);
+    std::error_code ignored;
+    return without_slash(std::filesystem::absolute(one, ignored)) ==
+           without_slash(std::filesystem::absolute(other, ignored));
 }
 
 bool folder_exists(const std::filesystem::path& folder) {
@@ -140,6 +143,14 @@ std::optional<Failure> write_flushed(const std::filesystem::path& file, std::str
 }  // namespace
 
 std::string work_mark() { return concat(work_sign, getpid()); }
+
+bool is_unfinished(std::string_view name) { return name.find(work_sign) != name.npos; }
+
+std::optional<int64_t> number_in_name(std::string_view name, std::string_view prefix) {
+    if (!name.starts_with(prefix)) return std::nullopt;
+    const auto number = read_whole_number(name.substr(prefix.size()));
+    return number && *number >= 0 ? number : std::nullopt;
+}
 
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content) {

@@ -34,6 +34,12 @@ std::string join_parts(std::initializer_list<TextPart> parts) {
     return out.str();
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+    std::vector<std::string> sizes;
+    for (const int64_t size : shape) sizes.push_back(concat(size));
+    return format_text("[{}]", join(sizes, ", "));
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
     std::string whole;
     for (size_t i = 0; i < parts.size(); ++i) {

@@ -24,14 +24,6 @@ std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, in
 
 namespace {
 
-// Returns 12 for "attempt-12" with the prefix "attempt-"; nothing for other names, such as
-// "checkpoint-4.tmp-1".
-std::optional<int64_t> number_after(const std::string& name, std::string_view prefix) {
-    if (!name.starts_with(prefix)) return std::nullopt;
-    const auto number = read_whole_number(std::string_view(name).substr(prefix.size()));
-    return number && *number >= 0 ? number : std::nullopt;
-}
-
 // Returns no names if the folder does not exist.
 Expected<std::vector<std::string>> names_in(const std::filesystem::path& folder) {
     std::vector<std::string> names;
@@ -67,7 +59,7 @@ Expected<int64_t> newest_attempt(const std::filesystem::path& output_dir) {
     if (!names) return names.failure();
     int64_t newest = 0;
     for (const std::string& name : names.value())
-        newest = std::max(newest, number_after(name, "attempt-").value_or(0));
+        newest = std::max(newest, number_in_name(name, "attempt-").value_or(0));
     return newest;
 }
 
@@ -76,7 +68,7 @@ Expected<Attempts> Attempts::read(const std::filesystem::path& output_dir) {
     if (!names) return names.failure();
     Attempts attempts;
     for (const std::string& name : names.value()) {
-        const auto number = number_after(name, "attempt-");
+        const auto number = number_in_name(name, "attempt-");
         if (!number) continue;
         const auto start = read_start(output_dir / name);
         if (!start) return start.failure();
@@ -88,7 +80,7 @@ Expected<Attempts> Attempts::read(const std::filesystem::path& output_dir) {
 Attempts::Attempts(const std::filesystem::path& output_dir) {
     std::error_code ignored;
     for (const std::filesystem::path& entry : folder_entries(output_dir, ignored))
-        if (const auto number = number_after(entry.filename(), "attempt-")) {
+        if (const auto number = number_in_name(entry.filename().string(), "attempt-")) {
             const auto start = read_start(entry);
             starts_[*number] = start ? start.value() : std::nullopt;
         }
@@ -212,7 +204,7 @@ Expected<std::vector<CheckpointEntry>> valid_checkpoints(const std::filesystem::
     if (!names) return names.failure();
     std::vector<CheckpointEntry> valid;
     for (const std::string& name : names.value()) {
-        const auto step = number_after(name, "checkpoint-");
+        const auto step = number_in_name(name, "checkpoint-");
         if (!step) continue;
         const auto info = read_info(output_dir / name);
         if (!info)

@@ -96,16 +96,6 @@ comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, C
 
 namespace {
 
-std::string to_text(const std::vector<int64_t>& shape) {
-    std::vector<std::string> sizes;
-    for (const int64_t size : shape) sizes.push_back(concat(size));
-    return format_text("[{}]", join(sizes, ", "));
-}
-
-}  // namespace
-
-namespace {
-
 // The shapes of the datasets that a group has to have, by name.
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
@@ -119,9 +109,10 @@ std::optional<Failure> check_group(const Checkpoint& checkpoint, const std::stri
             return Failure{ExitCode::bad_data,
                            format_text("{}: has no dataset {}: {}", file, name, whose)};
         if (found->second.shape != shape)
-            return Failure{ExitCode::bad_data,
-                           format_text("{}: {} has the shape {}, and the run asks for {}: {}", file,
-                                       name, to_text(found->second.shape), to_text(shape), whose)};
+            return Failure{
+                ExitCode::bad_data,
+                format_text("{}: {} has the shape {}, and the run asks for {}: {}", file, name,
+                            shape_text(found->second.shape), shape_text(shape), whose)};
     }
     for (const auto& [name, placed] : checkpoint.state.datasets)
         if (name.starts_with(group) && !shapes.contains(name))

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "range_check.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/hash.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
@@ -51,13 +52,6 @@ namespace {
 
 constexpr std::string_view superseded_prefix = "superseded-";
 
-// Accepts "checkpoint-4" but not "checkpoint-4.tmp-1".
-std::optional<int64_t> step_in_name(const std::string& name) {
-    constexpr std::string_view prefix = "checkpoint-";
-    if (!name.starts_with(prefix)) return std::nullopt;
-    return read_whole_number(std::string_view(name).substr(prefix.size()));
-}
-
 // Renames checkpoint-<step>, if it exists, to superseded-<step>-<attempt that wrote it>.
 std::optional<Failure> move_aside(const std::filesystem::path& output_dir, int64_t step) {
     const auto folder = output_dir / checkpoint_name(step);
@@ -80,7 +74,7 @@ std::optional<Failure> move_later_aside(const std::filesystem::path& output_dir,
     std::error_code error;
     bool is_any = false;
     for (const std::filesystem::path& entry : folder_entries(output_dir, error)) {
-        const auto later = step_in_name(entry.filename());
+        const auto later = number_in_name(entry.filename().string(), "checkpoint-");
         if (!later || *later <= step) continue;
         if (auto failure = move_aside(output_dir, *later)) return failure;
         is_any = true;

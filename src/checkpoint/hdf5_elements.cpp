@@ -54,13 +54,13 @@ void add_boxes(std::span<const int64_t> shape, std::vector<hsize_t> start, int64
     if (count > 0) inside_row(first / row, 0, count);  // begin a row
 }
 
+}  // namespace
+
 SpaceId space_of(const std::vector<int64_t>& shape) {
     const std::vector<hsize_t> sizes(shape.begin(), shape.end());
     return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
             "make a shape"};
 }
-
-}  // namespace
 
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t first, int64_t count) {
     std::vector<Box> boxes;

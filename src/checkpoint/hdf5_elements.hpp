@@ -23,6 +23,8 @@ struct Box {
 // Returns boxes, in order, that cover `count` contiguous elements of a row-major array.
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t first, int64_t count);
 
+SpaceId space_of(const std::vector<int64_t>& shape);
+
 // Returns a dataspace with these elements selected.
 struct Elements {
     int64_t first;

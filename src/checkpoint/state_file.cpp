@@ -49,15 +49,9 @@ void make_groups(const FileId& file, const std::string& name, std::map<std::stri
     made[name] = true;
 }
 
-SpaceId dataspace_of(const std::vector<int64_t>& shape) {
-    const std::vector<hsize_t> sizes(shape.begin(), shape.end());
-    return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-            "make a shape"};
-}
-
 DatasetId make_dataset(const FileId& file, const DatasetSpec& spec,
                        const PropertiesId& properties) {
-    return {H5Dcreate2(file, spec.name.c_str(), type_of(spec.type), dataspace_of(spec.shape),
+    return {H5Dcreate2(file, spec.name.c_str(), type_of(spec.type), space_of(spec.shape),
                        H5P_DEFAULT, properties, H5P_DEFAULT),
             "make a dataset"};
 }

@@ -19,12 +19,6 @@ using shard::TensorSums;
 
 namespace {
 
-std::string to_text(const std::vector<int64_t>& shape) {
-    std::vector<std::string> sizes;
-    for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-    return format_text("[{}]", join(sizes, ", "));
-}
-
 // The elements of a piece that the files have: a tensor may have more rows here than there.
 size_t num_stored(const shard::TensorPiece& piece, const model::ModelSpec& spec) {
     int64_t size = 1;
@@ -154,7 +148,7 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const model::
                     ExitCode::bad_data,
                     format_text(
                         "{} has the shape {} in the model's files, and config.json asks for {}",
-                        tensor.spec.name, to_text(found->shape), to_text(shape))};
+                        tensor.spec.name, shape_text(found->shape), shape_text(shape))};
         }
     }
     return std::nullopt;

@@ -11,8 +11,7 @@ namespace {
 // A command that loads the folder with Python code and writes a new folder beside it.
 std::string command(const char* imports, const char* load, const std::filesystem::path& folder,
                     const char* ending) {
-    const std::filesystem::path plain = folder.lexically_normal();
-    const std::string from = (plain.has_filename() ? plain : plain.parent_path()).string();
+    const std::string from = without_slash(folder).string();
     return format_text(
         "python -c \"import sys, {}; a, b = sys.argv[1:]; {}.save_pretrained(b); "
         "t.AutoTokenizer.from_pretrained(a).save_pretrained(b)\" {} {}",

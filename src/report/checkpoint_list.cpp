@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "numbered_name.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 
-#include "numbered_name.hpp"
 #include "numbers.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/attempts.hpp"

@@ -27,7 +27,7 @@ Expected<std::vector<std::string>> find_candidates(const fs::path& source,
         return Failure{ExitCode::missing_input,
                        format_text("checkpoint = {}: there is no such folder", source.string())};
     const std::string name = source.filename();
-    if (name.starts_with("checkpoint-") && name.find(".tmp-") != std::string::npos)
+    if (name.starts_with("checkpoint-") && is_unfinished(name))
         return Failure{
             ExitCode::bad_data,
             format_text(

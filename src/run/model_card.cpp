@@ -22,9 +22,7 @@ const char* const mark =
 struct Source {
     explicit Source(const std::string& setting)
         : is_on_hub(looks_like_repository(setting) && !file_exists(setting)) {
-        const auto path = std::filesystem::path(setting).lexically_normal();
-        const auto folder = path.has_filename() ? path : path.parent_path();
-        name = is_on_hub ? setting : folder.filename().string();
+        name = is_on_hub ? setting : without_slash(setting).filename().string();
     }
     std::string link(const char* folder) const {
         return is_on_hub ? format_text("[{}](https://huggingface.co/{}{})", name, folder, name)

@@ -1,4 +1,5 @@
 #include "ringshard/run/pretrained.hpp"
+#include "ringshard/base/files.hpp"
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/hub/wrapped_files.hpp"
@@ -25,11 +26,6 @@ model::ModelSpec stored_spec(const model::ModelSpec& spec, std::set<std::string>
     stored.vocabulary = stored.stored_vocabulary;
     stored.frozen = std::move(frozen);
     return stored;
-}
-
-fs::path without_slash(const fs::path& folder) {
-    const fs::path normal = folder.lexically_normal();
-    return normal.has_filename() ? normal : normal.parent_path();
 }
 
 // A list that names a tensor which the model does not have, or with another shape, is of another

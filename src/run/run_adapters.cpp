@@ -102,10 +102,7 @@ struct AdapterFile {
     std::string text;
 };
 
-std::string last_name(const std::string& model) {
-    const fs::path plain = fs::path(model).lexically_normal();
-    return (plain.has_filename() ? plain : plain.parent_path()).filename().string();
-}
+std::string last_name(const std::string& model) { return without_slash(model).filename().string(); }
 
 // An adapter of a model with the same shapes loads, and no number of it fits.
 void warn_of_other_base(const config::Settings& settings, const AdapterFile& file) {

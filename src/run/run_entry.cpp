@@ -66,8 +66,8 @@ std::vector<std::string> names_of_checkpoints(const std::filesystem::path& outpu
     std::error_code ignored;
     for (const auto& entry : folder_entries(output_dir, ignored)) {
         const std::string name = entry.filename();
-        const bool is_finished = name.find(".tmp-") == std::string::npos;
-        if (is_finished && (name.starts_with("checkpoint-") || name.starts_with("superseded-")))
+        if (!is_unfinished(name) &&
+            (name.starts_with("checkpoint-") || name.starts_with("superseded-")))
             names.push_back(name);
     }
     std::ranges::sort(names);

@@ -23,15 +23,13 @@ std::optional<Failure> check_name(const std::string& args, const std::filesystem
         return Failure{ExitCode::missing_input,
                        format_text("resume_from_checkpoint = {}: there is no such folder", args)};
     const std::string name = folder.filename();
-    const std::string prefix = "checkpoint-";
-    if (name.starts_with(prefix) && read_whole_number(name.substr(prefix.size())))
-        return std::nullopt;
+    if (number_in_name(name, "checkpoint-")) return std::nullopt;
     return Failure{
         ExitCode::bad_data,
-        format_text(
-            "resume_from_checkpoint = {}{}; finished ones are named checkpoint-<step>", args,
-            name.find(".tmp-") != std::string::npos ? ": it was never finished"
-                                                    : ": it is not the folder of a checkpoint")};
+        format_text("resume_from_checkpoint = {}{}; finished ones are named checkpoint-<step>",
+                    args,
+                    is_unfinished(name) ? ": it was never finished"
+                                        : ": it is not the folder of a checkpoint")};
 }
 
 using MaybeCheckpoint = std::optional<checkpoint::Checkpoint>;
@@ -60,8 +58,7 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const CommandContext& context,
     const std::string word = lower_case(args);
     if (word == "never" || word == "false") return MaybeCheckpoint();
     if (word != "auto" && word != "true" && !word.empty()) {
-        const std::filesystem::path written = std::filesystem::path(args).lexically_normal();
-        const auto folder = written.has_filename() ? written : written.parent_path();
+        const std::filesystem::path folder = without_slash(args);
         if (const auto failure = comm::first_failure(
                 world, world.is_root() ? check_name(args, folder) : std::nullopt))
             return *failure;

@@ -107,8 +107,7 @@ std::string sample_text(const TextSample& sample) {
 
 std::string upload_command(const config::CheckpointSettings& settings,
                            const std::filesystem::path& folder) {
-    const auto path = folder.lexically_normal();
-    const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+    const std::string name = without_slash(folder).filename().string();
     const std::string id = settings.hub_model_id.empty() ? name : settings.hub_model_id;
     return format_text(
         "hf upload {} {} . --exclude 'checkpoint-*'{}{}", shell_word(id),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -17,6 +18,9 @@ namespace ringshard {
 // False too where a link goes in circles or a name is too long.
 bool file_exists(const std::filesystem::path& file);
 bool folder_exists(const std::filesystem::path& folder);
+
+// Returns the path in its plain form: without a slash at its end, and "." and ".." inside.
+std::filesystem::path without_slash(const std::filesystem::path& folder);
 
 // Whether two paths are of one folder by their names: one may be relative, or end with a slash.
 bool is_same_folder(const std::filesystem::path& one, const std::filesystem::path& other);
@@ -39,6 +43,11 @@ std::optional<Failure> write_file_in(const std::filesystem::path& folder, const 
 // Stands at the end of a file's name while this process writes it: ".tmp-" and the process's
 // number.
 std::string work_mark();
+bool is_unfinished(std::string_view name);  // it has such a mark, of whatever process
+
+// Returns 12 for "checkpoint-12" with the prefix "checkpoint-"; nothing for other names, such as
+// "checkpoint-4.tmp-1".
+std::optional<int64_t> number_in_name(std::string_view name, std::string_view prefix);
 
 // Gives a file that is whole, and flushed, its name; removes it if that fails.
 std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,

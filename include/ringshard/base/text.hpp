@@ -76,6 +76,7 @@ std::string concat(const Parts&... parts) {
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::string shape_text(const std::vector<int64_t>& shape);  // "[3, 32]"
 std::vector<std::string> split(std::string_view whole, char separator);
 std::string_view trim(std::string_view padded);
 std::string lower_case(std::string_view mixed);

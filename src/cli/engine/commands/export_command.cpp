@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "merge_folder.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/hub/export_weights.hpp"
@@ -45,10 +46,8 @@ Expected<Args> parse_args(const config::Settings& settings) {
         return refuse(
             format_text("max_shard_size = {}: must be a size as 5GB, 200MB or a number of bytes",
                         model.max_shard_size));
-    const fs::path written = fs::path(model.checkpoint).lexically_normal();
-    return Args{written.has_filename() ? written : written.parent_path(),
-                settings.values.run.output_dir,
-                {*type, *shard_size}};
+    return Args{
+        without_slash(model.checkpoint), settings.values.run.output_dir, {*type, *shard_size}};
 }
 
 // The tensors that pass through, from the model that the settings name, or the checkpoint.

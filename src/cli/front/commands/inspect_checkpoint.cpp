@@ -31,7 +31,7 @@ Value shape_value(const std::vector<int64_t>& sizes) {
     return Value(std::move(shape));
 }
 
-std::string shape_text(const std::vector<int64_t>& sizes) {
+std::string sizes_text(const std::vector<int64_t>& sizes) {
     std::vector<std::string> shape;
     for (const int64_t size : sizes) shape.push_back(concat(size));
     return join(shape, " x ");
@@ -83,11 +83,11 @@ std::string for_people(const fs::path& folder, const Survey& survey, const Froze
     for (const auto& [name, size] : survey.manifest.file_sizes)
         out += format_text("  {}  {}\n", name, human_bytes(static_cast<double>(size)));
     for (const auto& [name, placed] : survey.state.datasets) {
-        out += format_text("  {}  {}  {}\n", name, shape_text(placed.shape), name_of(placed.type));
+        out += format_text("  {}  {}  {}\n", name, sizes_text(placed.shape), name_of(placed.type));
     }
     for (const auto& [name, tensor] : frozen.tensors)
         out +=
-            format_text("  {}  {}  frozen, hash {}\n", name, shape_text(tensor.shape), tensor.hash);
+            format_text("  {}  {}  frozen, hash {}\n", name, sizes_text(tensor.shape), tensor.hash);
     if (!frozen.tensors.empty())
         out += format_text("{} frozen tensors, which are not in the checkpoint, of {}\n",
                            frozen.tensors.size(), frozen.base);
@@ -112,7 +112,7 @@ bool is_run(const fs::path& folder) {
 }
 
 int inspect_checkpoint(const fs::path& folder, bool as_json) {
-    const auto named = folder.has_filename() ? folder : folder.parent_path();
+    const fs::path named = without_slash(folder);
     const auto found = checkpoint::survey(named);
     if (!found) return report_failure(found.failure());
     const auto frozen = frozen_weights_of(found.value().state, named.string());
