@@ -188,6 +188,7 @@ class Mismatched(Run):
         output = os.path.join(self.folder.name, "weights")
         light = [*COMMON, "--max_steps", "6", "--save_steps", "2", "--save_only_model", "--output_dir", output]
         self.expect(run("train", *light, ranks=2), 0)
+        self.expect(run("inspect", output, "--rows", "3"), 64, "is a folder, which has --json alone")
         listed = run("inspect", output)
         self.expect(listed, 0, "checkpoint-6  whole, of attempt 1, weights alone (save_only_model)", stream="stdout")
         self.expect(run("train", *light, ranks=2), 0, "this run is complete")

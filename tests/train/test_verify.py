@@ -340,6 +340,7 @@ class Verify(TrainerTest):
         self.expect(self.verify(self.exported, "--url", "localhost:8000"), 78, "must begin with http://")
         self.expect(self.verify(self.exported, "--url", "http://:8000"), 78, "must name a host and a port")
         self.expect(self.verify(self.exported, "--url"), 64, "--url has no value")
+        self.expect(self.verify(self.exported, "--tolerance", "0.5"), 64, "--tolerance is that of a server: name --url")
         self.expect(self.verify("--url", "http://localhost"), 64, "name the folder of the model that is served")
         self.expect(self.verify(TIED, "--url", "http://localhost"), 66, "verify.json: there is no such file")
 

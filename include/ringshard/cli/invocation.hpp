@@ -17,7 +17,8 @@ struct Invocation {
 
     bool names_server() const {
         return std::ranges::any_of(flags, [](const std::string& flag) {
-            return flag == "--url" || flag.starts_with("--url=");
+            const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
+            return name == "--url" || name == "--tolerance";
         });
     }
     bool trains() const { return command == "train" || command == "fork"; }

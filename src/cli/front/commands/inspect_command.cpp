@@ -3,6 +3,7 @@
 
 #include "inspect_checkpoint.hpp"
 #include "inspect_step.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/rows.hpp"
@@ -24,6 +25,8 @@ struct Args {
     std::optional<int64_t> step;  // of a run
     bool as_json = false;
     bool is_full = false;
+
+    bool shows_rows() const { return rows || first > 0 || is_full || !tokenizer.empty(); }
 };
 
 Failure usage(const std::string& what) {
@@ -269,7 +272,10 @@ int inspect(const Invocation& invocation) {
                              .most = args.value().rows.value_or(20),
                              .as_json = args.value().as_json});
     if (folder_exists(path)) {
-        const std::string name = (path.has_filename() ? path : path.parent_path()).filename();
+        if (args.value().shows_rows())
+            return report_failure(
+                usage(format_text("{} is a folder, which has --json alone", path.string())));
+        const std::string name = without_slash(path).filename();
         if (file_exists(path / "manifest.json") || name.starts_with("checkpoint-"))
             return inspect_checkpoint(path, args.value().as_json);
         if (is_run(path)) return inspect_run(path, args.value().as_json);

@@ -58,6 +58,8 @@ Expected<ServerArgs> parse_server_args(const std::vector<std::string>& flags) {
         }
     }
     if (args.folder.empty()) return verify_usage("name the folder of the model that is served");
+    if (args.server.host.empty())
+        return verify_usage("--tolerance is that of a server: name --url");
     return args;
 }
 
