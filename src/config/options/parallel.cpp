@@ -122,6 +122,8 @@ void add_fsdp_options(OptionTable& table) {
     group.accept("fsdp_transformer_layer_cls_to_wrap", Shape::word, "null", unit);
     group.accept("fsdp_transformer_cls_names_to_wrap", Shape::word, "null", unit);
     group.accept("fsdp_min_num_params", Shape::integer, "null", unit);
+    group.accept("fsdp_final_state_dict_type", Shape::word, "null",
+                 "the result is a whole model in safetensors");
     const std::string loading = "every rank reads its own part of the weights";
     group.accept("fsdp_cpu_ram_efficient_loading", Shape::boolean, "true", loading);
     group.accept("fsdp_sync_module_states", Shape::boolean, "true", loading);

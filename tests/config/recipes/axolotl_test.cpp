@@ -253,6 +253,16 @@ BOOST_AUTO_TEST_CASE(keys_that_contradict_each_other) {
                        "a value of a form that axolotl does not take"));
 }
 
+BOOST_AUTO_TEST_CASE(the_form_of_the_result) {
+    const std::string start = "base_model: b\nlearning_rate: 1e-4\n";
+    for (const char* form : {"fsdp_final_state_dict_type: SHARDED_STATE_DICT\n",
+                             "fsdp_config:\n  final_state_dict_type: FULL_STATE_DICT\n"}) {
+        const Resolution resolution = resolution_of("a.yaml", start + form);
+        BOOST_TEST(resolution.problems.empty());
+        BOOST_TEST(has_note(resolution, "the result is a whole model in safetensors"));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(rates_of_embeddings) {
     const std::string start = "base_model: b\nlearning_rate: 1e-4\n";
     BOOST_TEST(of_recipe("a.yaml", start + "embedding_lr: 5e-5\n").training.lr_groups ==
