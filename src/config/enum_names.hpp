@@ -196,8 +196,9 @@ struct EnumNames<Schedule> {
 };
 template <>
 struct EnumNames<Optimizer> {
-    static constexpr NameTable<Optimizer, 14> table{
+    static constexpr NameTable<Optimizer, 15> table{
         {{"adafactor", Optimizer::adafactor},
+         {"adagrad", Optimizer::adagrad},
          {"adamw_torch_fused", Optimizer::adamw},
          {"adamw_torch", Optimizer::adamw},
          {"adamw", Optimizer::adamw},

@@ -82,8 +82,10 @@ private:
 
 // Optimizers that are not here have none.
 const std::map<Optimizer, std::vector<std::string>> arguments{
+    {Optimizer::adagrad, {"lr_decay", "eps"}},
     {Optimizer::adamw, {"decoupled_weight_decay"}},
     {Optimizer::muon, {"momentum", "nesterov", "ns_steps", "adjust_lr_fn"}},
+    {Optimizer::rmsprop, {"alpha", "eps"}},
     {Optimizer::schedule_free_adamw, {"r", "weight_lr_power"}},
     {Optimizer::schedule_free_sgd, {"r", "weight_lr_power"}},
     {Optimizer::sgd, {"momentum", "dampening", "nesterov"}}};
@@ -99,6 +101,7 @@ namespace {
 
 const std::map<Optimizer, std::vector<std::string>> unused{
     {Optimizer::adafactor, {"adam_beta1", "adam_beta2", "adam_epsilon"}},
+    {Optimizer::adagrad, {"adam_beta1", "adam_beta2", "adam_epsilon"}},
     {Optimizer::lion, {"adam_epsilon"}},
     {Optimizer::lion_8bit, {"adam_epsilon"}},
     {Optimizer::rmsprop, {"adam_beta1", "adam_beta2", "adam_epsilon"}},
@@ -117,6 +120,7 @@ Expected<OptimizerArguments> read_optim_args(const TrainingSettings& training,
                                              Optimizer optimizer) {
     OptimizerArguments values;
     if (optimizer == Optimizer::muon) values = {.momentum = 0.95, .nesterov = true};
+    if (optimizer == Optimizer::adagrad) values.eps = 1e-10;
     ArgumentReader reader(optimizer == training.optim ? training.optim_args : "",
                           arguments_of(optimizer));
     auto steps = static_cast<double>(values.ns_steps);
@@ -124,6 +128,9 @@ Expected<OptimizerArguments> read_optim_args(const TrainingSettings& training,
     reader.number("dampening", values.dampening, 1);
     reader.truth("nesterov", values.nesterov);
     reader.number("ns_steps", steps, 100);
+    reader.number("alpha", values.alpha, 1);
+    reader.number("eps", values.eps, 1);
+    reader.number("lr_decay", values.lr_decay, 1);
     reader.number("r", values.r, 100);
     reader.number("weight_lr_power", values.weight_lr_power, 100);
     reader.truth("decoupled_weight_decay", values.decoupled_weight_decay);

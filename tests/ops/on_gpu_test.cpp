@@ -264,8 +264,8 @@ BOOST_AUTO_TEST_CASE(flat_buffers) {
         for (const UpdateRule& rule :
              {UpdateRule(AdamWRule(step, 0.9, 0.999, 1e-8)),
               UpdateRule(AdamRule(step, 0.9, 0.999, 1e-8)), UpdateRule(LionRule(step, 0.9, 0.99)),
-              UpdateRule(RmspropRule(step, 0.99, 1e-8)), UpdateRule(SgdRule(step)),
-              UpdateRule(MomentumRule(step, 0.9, 0, true))}) {
+              UpdateRule(RmspropRule(step, 0.99, 1e-8)), UpdateRule(AdagradRule(step, 0.1, 1e-10)),
+              UpdateRule(SgdRule(step)), UpdateRule(MomentumRule(step, 0.9, 0, true))}) {
             const auto on = [&](at::Device device) {
                 UpdateBuffers buffers = make(device);
                 buffers.moments.resize(num_moments_of(rule));

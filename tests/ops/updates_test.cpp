@@ -52,6 +52,7 @@ BOOST_AUTO_TEST_CASE(every_rule_rounds_the_weights_on_the_way) {
          {ops::UpdateRule(adamw()), ops::UpdateRule(ops::AdamRule(first_step, 0.9, beta2, 1e-8)),
           ops::UpdateRule(ops::LionRule(first_step, 0.9, 0.99)),
           ops::UpdateRule(ops::RmspropRule(first_step, 0.99, 1e-8)),
+          ops::UpdateRule(ops::AdagradRule(first_step, 0.1, 1e-10)),
           ops::UpdateRule(ops::SgdRule(first_step)),
           ops::UpdateRule(ops::MomentumRule(first_step, 0.9, 0, true))}) {
         const ops::UpdateBuffers plain = buffers(ops::num_moments_of(rule), false);

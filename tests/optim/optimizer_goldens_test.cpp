@@ -50,6 +50,7 @@ at::Tensor values(const shard::TensorSpec& tensor, int64_t step, double scale) {
 config::TrainingSettings settings_of(const std::string& name) {
     static const std::map<std::string, config::Optimizer> kinds{
         {"adafactor", config::Optimizer::adafactor},
+        {"adagrad", config::Optimizer::adagrad},
         {"adamw", config::Optimizer::adamw},
         {"muon", config::Optimizer::muon},
         {"schedule_free_adamw", config::Optimizer::schedule_free_adamw},
@@ -135,6 +136,9 @@ const std::vector<std::string> names{
     "muon",
     "muon momentum=0.9,nesterov=False,adjust_lr_fn=match_rms_adamw",
     "rmsprop",
+    "rmsprop alpha=0.9,eps=1e-4",
+    "adagrad",
+    "adagrad lr_decay=0.1,eps=1e-6",
     "sgd",
     "sgd momentum=0.9,dampening=0.1",
     "sgd momentum=0.9,nesterov=True",

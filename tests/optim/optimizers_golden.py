@@ -57,9 +57,13 @@ def sgd(**arguments):
     return make
 
 
-def rmsprop(weights):
+def rmsprop(**arguments):
     """As transformers' Trainer makes it."""
-    return [torch.optim.RMSprop(groups_of(weights), lr=1e-2)]
+    return lambda weights: [torch.optim.RMSprop(groups_of(weights), lr=1e-2, **arguments)]
+
+
+def adagrad(**arguments):
+    return lambda weights: [torch.optim.Adagrad(groups_of(weights), lr=1e-2, **arguments)]
 
 
 def groups_of(weights):
@@ -146,7 +150,10 @@ def main():
         "muon": run(muon()),
         "muon momentum=0.9,nesterov=False,adjust_lr_fn=match_rms_adamw":
             run(muon(momentum=0.9, nesterov=False, adjust_lr_fn="match_rms_adamw")),
-        "rmsprop": run(rmsprop),
+        "rmsprop": run(rmsprop()),
+        "rmsprop alpha=0.9,eps=1e-4": run(rmsprop(alpha=0.9, eps=1e-4)),
+        "adagrad": run(adagrad()),
+        "adagrad lr_decay=0.1,eps=1e-6": run(adagrad(lr_decay=0.1, eps=1e-6)),
         "sgd": run(sgd()),
         "sgd momentum=0.9,dampening=0.1": run(sgd(momentum=0.9, dampening=0.1)),
         "sgd momentum=0.9,nesterov=True": run(sgd(momentum=0.9, nesterov=True)),

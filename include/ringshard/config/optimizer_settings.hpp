@@ -24,6 +24,9 @@ struct OptimizerArguments {
     bool nesterov = false;
     int64_t ns_steps = 5;
     MuonRate adjust_lr_fn = MuonRate::original;
+    double alpha = 0.99;  // of RMSprop: the share of the mean of squares that stays
+    double eps = 1e-8;    // of RMSprop and Adagrad
+    double lr_decay = 0;  // of Adagrad
     // Of schedule-free optimizers: powers of the number of a step, and of its learning rate, in the
     // weight of its point in the average.
     double r = 0;

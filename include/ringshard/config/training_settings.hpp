@@ -71,6 +71,7 @@ enum class Schedule {
     deepspeed_warmup_cosine,
 };
 enum class Optimizer {
+    adagrad,
     adamw,
     adamw_8bit,
     lion,

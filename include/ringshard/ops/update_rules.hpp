@@ -133,6 +133,31 @@ private:
     float step_size_;
 };
 
+// torch.optim.Adagrad; the moment is a sum of squares.
+class AdagradRule {
+public:
+    static constexpr int num_moments = 1;
+    AdagradRule(const UpdateStep& step, double rate_decay, double epsilon)
+        : scale_(static_cast<float>(step.gradient_scale)),
+          decay_(static_cast<float>(step.weight_decay)),
+          epsilon_(static_cast<float>(epsilon)),
+          step_size_(static_cast<float>(step.learning_rate /
+                                        (1 + static_cast<double>(step.number - 1) * rate_decay))) {}
+
+    [[gnu::always_inline]] constexpr float operator()(float weight, float gradient,
+                                                      float* moments) const {
+        const float decayed = gradient * scale_ + weight * decay_;
+        moments[0] = moments[0] + decayed * decayed;
+        return weight - step_size_ * decayed / (std::sqrt(moments[0]) + epsilon_);
+    }
+
+private:
+    float scale_;
+    float decay_;
+    float epsilon_;
+    float step_size_;
+};
+
 // torch.optim.SGD without momentum.
 class SgdRule {
 public:
@@ -180,7 +205,8 @@ private:
     float step_size_;
 };
 
-using UpdateRule = std::variant<AdamWRule, AdamRule, LionRule, RmspropRule, SgdRule, MomentumRule>;
+using UpdateRule =
+    std::variant<AdamWRule, AdamRule, LionRule, RmspropRule, AdagradRule, SgdRule, MomentumRule>;
 
 inline constexpr int most_moments = 2;
 

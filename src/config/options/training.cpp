@@ -124,33 +124,33 @@ void add_training_options(OptionTable& table) {
         .at_most(1e15);
     group.serve("optim", &TrainingSettings::optim, "Optimizer.")
         .shapes_loss()
-        .but_not({"adamw_hf",
-                  "ademamix",
-                  "adagrad",
-                  "ademamix_8bit",
-                  "paged_ademamix_32bit",
-                  "paged_ademamix_8bit",
-                  "rmsprop_bnb",
-                  "rmsprop_bnb_8bit",
-                  "rmsprop_bnb_32bit",
-                  "galore_adamw",
-                  "galore_adamw_8bit",
-                  "galore_adafactor",
-                  "galore_adamw_layerwise",
-                  "galore_adamw_8bit_layerwise",
-                  "galore_adafactor_layerwise",
-                  "lomo",
-                  "adalomo",
-                  "grokadamw",
-                  "schedule_free_radam",
-                  "apollo_adamw",
-                  "apollo_adamw_layerwise",
-                  "stable_adamw",
-                  "flash_adam",
-                  "flash_sgd",
-                  "flash_sgdw"},
-                 "use adamw_torch, adamw_8bit, lion_32bit, adafactor, rmsprop, sgd, muon or "
-                 "schedule_free_adamw")
+        .but_not(
+            {"adamw_hf",
+             "ademamix",
+             "ademamix_8bit",
+             "paged_ademamix_32bit",
+             "paged_ademamix_8bit",
+             "rmsprop_bnb",
+             "rmsprop_bnb_8bit",
+             "rmsprop_bnb_32bit",
+             "galore_adamw",
+             "galore_adamw_8bit",
+             "galore_adafactor",
+             "galore_adamw_layerwise",
+             "galore_adamw_8bit_layerwise",
+             "galore_adafactor_layerwise",
+             "lomo",
+             "adalomo",
+             "grokadamw",
+             "schedule_free_radam",
+             "apollo_adamw",
+             "apollo_adamw_layerwise",
+             "stable_adamw",
+             "flash_adam",
+             "flash_sgd",
+             "flash_sgdw"},
+            "use adamw_torch, adamw_8bit, lion_32bit, adafactor, adagrad, rmsprop, sgd, muon or "
+            "schedule_free_adamw")
         .takes(
             {"paged_adamw_8bit"}, "adamw_8bit",
             "it is AdamW with moments in 8 bits, whose pages bitsandbytes moves to the host when "
@@ -177,7 +177,7 @@ void add_training_options(OptionTable& table) {
     group
         .serve("optim_args", &TrainingSettings::optim_args,
                "Arguments of optim, key=value,key=value. adamw_torch: decoupled_weight_decay; sgd: "
-               "momentum, dampening, nesterov; muon: "
+               "momentum, dampening, nesterov; rmsprop: alpha, eps; adagrad: lr_decay, eps; muon: "
                "momentum, nesterov, ns_steps, adjust_lr_fn; schedule_free_adamw: r, "
                "weight_lr_power.")
         .shapes_loss_if_set();

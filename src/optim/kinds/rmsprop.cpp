@@ -3,12 +3,11 @@
 
 namespace ringshard::optim {
 
-// transformers' Trainer gives torch.optim.RMSprop a rate and a decay alone.
-OptimizerKind kinds::rmsprop(const config::TrainingSettings&) {
-    constexpr double alpha = 0.99;
-    constexpr double epsilon = 1e-8;
-    return elementwise({"square_avg"},
-                       [](const StepSize& size) { return ops::RmspropRule(size, alpha, epsilon); });
+OptimizerKind kinds::rmsprop(const config::TrainingSettings& settings) {
+    const auto arguments = config::read_optim_args(settings, config::Optimizer::rmsprop).value();
+    return elementwise({"square_avg"}, [arguments](const StepSize& size) {
+        return ops::RmspropRule(size, arguments.alpha, arguments.eps);
+    });
 }
 
 }  // namespace ringshard::optim

@@ -39,6 +39,7 @@ std::vector<NamedRule> rules() {
             {"adam", AdamRule(settings, 0.9, 0.99, 1e-8), {true, false}},
             {"lion", LionRule(settings, 0.9, 0.99), {true}},
             {"rmsprop", RmspropRule(settings, 0.99, 1e-8), {false}},
+            {"adagrad", AdagradRule(settings, 0.1, 1e-10), {false}},
             {"sgd", SgdRule(settings), {}},
             {"momentum", MomentumRule(settings, 0.9, 0, true), {true}}};
 }
