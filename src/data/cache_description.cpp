@@ -1,5 +1,7 @@
 #include "cache_description.hpp"
 
+#include <algorithm>
+
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/hash.hpp"
 
@@ -23,7 +25,8 @@ namespace {
 constexpr int64_t version = 6;
 constexpr int64_t version_of_rows = 6;
 
-// Returns names and hashes of a file or of the files of a folder; for small files.
+// Returns names and hashes of a file, or of the files of a folder from which a tokenizer and its
+// chat templates are read; for small files.
 Value describe_content(const fs::path& path) {
     Value::Object files;
     const auto add = [&](const fs::path& file) {
@@ -32,11 +35,21 @@ Value describe_content(const fs::path& path) {
     };
     if (!is_directory(path)) {
         add(path);
-    } else {
-        for (const auto* name : {"tokenizer.json", "tekken.json", "tokenizer_config.json",
-                                 "special_tokens_map.json", "chat_template.jinja"})
-            add(path / name);
+        return Value(std::move(files));
     }
+    for (const auto* name :
+         {"tokenizer.json", "tekken.json", "tokenizer_config.json", "special_tokens_map.json",
+          "chat_template.jinja", "chat_template.json"})
+        add(path / name);
+    std::error_code ignored;
+    std::vector<fs::path> templates = folder_entries(path / "additional_chat_templates", ignored);
+    std::ranges::sort(templates);
+    for (const fs::path& file : templates)
+        if (file.extension() == ".jinja") add(file);
+    const auto config = text::read_json(read_file(path / "config.json").value_or(""));
+    for (const char* name : {"tokenizer_class", "model_type"})
+        if (const Value* const member = config ? config.value().find(name) : nullptr)
+            files.emplace_back(name, *member);
     return Value(std::move(files));
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -105,6 +106,24 @@ class Identity(Case):
         with open(path, "w") as file:
             file.write(text + "\n")
         self.refuse("the tokenizer (hash of its files)", model=other)
+
+    def test_another_template_makes_other_tokens(self):
+        """Wherever a folder has its chat template: tokens are kept by what they were made with."""
+        rows = self.write_rows("templates", [{"messages": [{"role": "user", "content": f"the {i}"}, {"role": "assistant", "content": "weather"}]}
+                                             for i in range(8)])
+        model = self.changed_model("of-a-processor")
+        with open(os.path.join(model, "chat_template.jinja")) as file:
+            template = file.read()
+        os.remove(os.path.join(model, "chat_template.jinja"))
+        counts = []
+        for words in ("", "one more word "):
+            with open(os.path.join(model, "chat_template.json"), "w") as file:
+                json.dump({"chat_template": words + template}, file)
+            said = run("prepare", "--model_name_or_path", model, "--dataset_name", rows, "--max_length", "64",
+                       "--data_cache_dir", self.path("templates-cache"))
+            self.expect(said, 0)
+            counts.append(re.search(r"documents +8, (\d+) tokens", said.stdout + said.stderr)[1])
+        self.assertNotEqual(*counts)
 
     def test_tekken(self):
         """The file and its template are beside the result and part of the run's identity."""
