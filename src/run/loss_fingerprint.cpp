@@ -28,6 +28,15 @@ bool rate_looks_ahead(const config::TrainingSettings& training) {
     return !is_flat || warms_up_by_share;
 }
 
+// Of the job, or of one of the adapters that train together.
+bool rates_look_ahead(const config::Settings& settings, const config::OptionTable& table) {
+    return rate_looks_ahead(settings.values.training) ||
+           std::ranges::any_of(config::adapter_runs(settings, table),
+                               [](const config::AdapterRun& run) {
+                                   return rate_looks_ahead(run.settings.values.training);
+                               });
+}
+
 bool follow_evaluations(const config::Settings& settings) {
     return settings.values.training.lr_scheduler_type == config::Schedule::reduce_on_plateau;
 }
@@ -98,7 +107,7 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const RunIdenti
         if (option.loss_role == config::LossRole::always || value != option.default_text)
             fingerprint[option.name] = value;
     }
-    if (rate_looks_ahead(training)) {
+    if (rates_look_ahead(settings, table)) {
         if (training.max_steps > 0)
             fingerprint["max_steps"] = concat(training.max_steps);
         else

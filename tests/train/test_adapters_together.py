@@ -382,6 +382,15 @@ class AdaptersTogether(AdaptersTogetherTest):
             adapters.write(content)
         self.expect(self.train_together(self.path("out"), *flags, adapters=file), 78, *words)
 
+    def test_a_schedule_of_an_adapter_belongs_to_the_curve(self):
+        """A job at a constant rate has a resumed adapter, whose rate depends on its steps, end where it would have."""
+        of = {"small": {"lora_r": 4, "learning_rate": 1e-3, "lr_scheduler_type": "cosine"}, "wide": {"lora_r": 4, "learning_rate": 1e-3}}
+        adapters = self.write_adapters(f"{self.id()}.yaml", of)
+        output = self.path("scheduled")
+        flags = ["--lr_scheduler_type", "constant", "--save_steps", "2"]
+        self.expect(self.train_together(output, *flags, "--num_train_epochs", "1", adapters=adapters), 0)
+        self.expect(self.train_together(output, *flags, "--num_train_epochs", "2", adapters=adapters), 78, "num_train_epochs: 1 then, 2 now")
+
     def test_wrong_input(self):
         self.expect_refusal("list: []", "wrong.yaml:1", "list: must hold runs")
         self.expect_refusal("list: [{name: a, lora_rank: 4}]", "lora_rank = 4 [", "wrong.yaml, adapter a]",
