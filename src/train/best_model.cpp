@@ -25,10 +25,11 @@ BestModel::BestModel(const config::EvaluationSettings& settings)
 }
 
 std::string BestModel::runtime_key() const {
+    size_t longest = 0;  // "nll_loss" ends as "loss" does
     for (const std::string_view number : config::all_evaluation_metrics())
-        if (metric_.ends_with(number))
-            return concat(metric_.substr(0, metric_.size() - number.size()), "runtime");
-    return "eval_runtime";
+        if (metric_.ends_with(number)) longest = std::max(longest, number.size());
+    if (longest == 0) return "eval_runtime";
+    return concat(metric_.substr(0, metric_.size() - longest), "runtime");
 }
 
 bool BestModel::consider(const MetricsLine& line) {
