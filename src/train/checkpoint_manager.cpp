@@ -8,13 +8,14 @@
 
 namespace ringshard::train {
 
-double expected_save_seconds(const shard::Zero& zero) {
+double expected_save_seconds(const shard::Zero& zero, const comm::Group& world) {
     constexpr double bytes_per_element = 12;
-    constexpr double bytes_per_second = 0.5e9;
+    constexpr double bytes_per_second = 0.5e9;  // of a host
+    const int64_t hosts = world.sum(world.split_by_host().is_root() ? 1 : 0);
     double elements = 0;
     for (const shard::FlatUnit& unit : zero.units())
         if (unit.is_trained()) elements += static_cast<double>(unit.size());
-    return elements * bytes_per_element / bytes_per_second;
+    return elements * bytes_per_element / (bytes_per_second * static_cast<double>(hosts));
 }
 
 CheckpointManager::CheckpointManager(Parts parts, Log& log, Requests& requests)

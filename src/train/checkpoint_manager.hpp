@@ -56,7 +56,8 @@ private:
     int64_t failed_in_a_row_ = 0;
 };
 
-// Before one has been measured: masters and moments, at a speed that most file systems reach.
-double expected_save_seconds(const shard::Zero& zero);
+// Before one has been measured: masters and moments, at a speed that most file systems reach from a
+// host. Collective over the world.
+double expected_save_seconds(const shard::Zero& zero, const comm::Group& world);
 
 }  // namespace ringshard::train

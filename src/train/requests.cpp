@@ -21,7 +21,7 @@ Requests::Requests(checkpoint::Claim claim, const job::Deadline& deadline, doubl
     : claim_(std::move(claim)),
       deadline_(deadline),
       looks_at_files_(world.is_root()),
-      save_seconds_(saving) {
+      expected_save_(saving) {
     if (looks_at_files_) std::remove((claim_.output_dir / "stopped").c_str());
     job::note_warnings();
     job::note_ends(looks_at_files_);
@@ -34,7 +34,8 @@ bool Requests::is_time_up() {
     saved_since_ = 0;
     constexpr double for_the_way_out = 15;
     const auto left = deadline_.seconds_left();
-    return left && *left < 2 * step_seconds_ + 2 * save_seconds_ + for_the_way_out;
+    return left &&
+           *left < 2 * step_seconds_ + 2 * save_seconds_.value_or(expected_save_) + for_the_way_out;
 }
 
 bool Requests::is_superseded() {
@@ -44,7 +45,9 @@ bool Requests::is_superseded() {
     return checkpoint::check_newest(claim_).has_value();
 }
 
-void Requests::record_save(double seconds) { save_seconds_ = slow_of(save_seconds_, seconds); }
+void Requests::record_save(double seconds) {
+    save_seconds_ = slow_of(save_seconds_.value_or(seconds), seconds);
+}
 
 ControlFlags Requests::look() {
     ControlFlags found;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,9 +52,10 @@ private:
     bool looks_at_files_;
     Timer clock_;
     double looked_at_ = 0;
-    double saved_since_ = 0;   // seconds that steps waited for saves since then
-    double step_seconds_ = 0;  // slow ones are forgotten slowly
-    double save_seconds_;
+    double saved_since_ = 0;              // seconds that steps waited for saves since then
+    double step_seconds_ = 0;             // slow ones are forgotten slowly
+    double expected_save_;                // seconds
+    std::optional<double> save_seconds_;  // after the first one
     double asked_for_owner_at_ = 0;
 };
 
