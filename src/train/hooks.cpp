@@ -20,6 +20,13 @@ bool has(const MetricsLine& line, std::string_view name) {
     return std::ranges::any_of(line, [name](const auto& field) { return field.first == name; });
 }
 
+// Also of a set with a name: eval_NAME_runtime.
+bool is_evaluation(const MetricsLine& line) {
+    return std::ranges::any_of(line, [](const auto& number) {
+        return number.first.starts_with("eval_") && number.first.ends_with("_runtime");
+    });
+}
+
 }  // namespace
 
 Hooks::Hooks(const config::LoggingSettings& settings, const std::filesystem::path& output_dir,
@@ -35,7 +42,7 @@ Hooks::Hooks(const config::LoggingSettings& settings, const std::filesystem::pat
 void Hooks::take(const MetricsLine& line) {
     if (has(line, "save_step")) {
         if (number_in(line, "failed_saves") == 0) add(events_[save], fields_of(line));
-    } else if (has(line, "eval_loss")) {
+    } else if (is_evaluation(line)) {
         add(events_[evaluate], fields_of(line));
     } else if (!has(line, "train_runtime")) {
         add(events_[log], fields_of(line));

@@ -62,6 +62,19 @@ class Hooks(TrainerTest):
         self.expect(self.train(*flags, ranks=2), 0, "this run is complete")
         self.assertEqual(len(self.objects()), len(seen), "a complete run has no events")
 
+    def test_evaluations_of_sets_with_names(self):
+        """Each line of a set is an evaluation, and no step."""
+        rows = os.path.join(DATA, "rows", "chat.eval.jsonl")
+        taken = os.path.join(self.folder.name, "taken")
+        hook = f"cat >> {taken}"
+        result = self.train("--eval_dataset_name", json.dumps({"easy": rows, "hard": rows}), "--max_steps", "2", "--on_evaluate", hook,
+                            "--on_log", f"cat >> {taken}-steps")
+        self.expect(result, 0)
+        events = {name: [json.loads(line) for line in open(file)] for name, file in (("sets", taken), ("steps", taken + "-steps"))}
+        self.assertEqual([name for event in events["sets"] for name in ("eval_easy_loss", "eval_hard_loss") if name in event],
+                         ["eval_easy_loss", "eval_hard_loss"])
+        self.assertEqual([event["step"] for event in events["steps"]], [1, 2])
+
     def test_one_that_fails_is_a_warning(self):
         result = self.train("--on_log", "exit 4", "--on_end", "kill -9 $$")
         self.expect(result, 0, "done: step 6")
