@@ -31,41 +31,53 @@ RowsOfTexts RowsOfTexts::part(int64_t first, int64_t count) const {
     return rows;
 }
 
-AnchorLosses in_batch_loss(const at::Tensor& embeddings, const RowsOfTexts& rows,
-                           std::span<const int64_t> anchors, double temperature) {
-    std::vector<int64_t> texts;  // all documents but anchors
+InBatch::InBatch(const at::Tensor& embeddings, const RowsOfTexts& rows, double temperature)
+    : rows_(rows), temperature_(temperature), units_(embeddings.to(at::kDouble, false, true)) {  // a copy
+    units_.div_(lengths_of(units_));
+    std::vector<int64_t> texts;
     for (int64_t row = 0; row < rows.size(); ++row)
         for (int64_t document = rows.starts[static_cast<size_t>(row)] + 1;
              document < rows.starts[static_cast<size_t>(row) + 1]; ++document)
             texts.push_back(document);
-    std::vector<int64_t> own;        // documents
-    std::vector<int64_t> positives;  // among the texts: each row before has one anchor
+    texts_ = there(texts);
+    of_texts_ = units_.index_select(0, texts_);
+}
+
+at::Tensor InBatch::there(const std::vector<int64_t>& numbers) const {
+    return ops::on_device(numbers, units_.device());
+}
+
+InBatch::Compared InBatch::compare(std::span<const int64_t> anchors) const {
+    std::vector<int64_t> own;
+    std::vector<int64_t> positives;  // each row before has one anchor
     for (const int64_t row : anchors) {
-        own.push_back(rows.starts[static_cast<size_t>(row)]);
+        own.push_back(rows_.starts[static_cast<size_t>(row)]);
         positives.push_back(own.back() - row);
     }
-    const auto there = [&](const std::vector<int64_t>& numbers) {
-        return ops::on_device(numbers, embeddings.device());
-    };
-    const at::Tensor of_anchors = there(own);
-    const at::Tensor of_texts = there(texts);
-    const at::Tensor of_positives = there(positives);
+    Compared compared{there(own), there(positives), {}, {}, {}};
+    compared.units = units_.index_select(0, compared.anchors);
+    const at::Tensor scores =
+        at::matmul(compared.units, of_texts_.transpose(0, 1)).div_(temperature_);
+    compared.log_p = at::log_softmax(scores, 1);
+    compared.losses = {compared.log_p.gather(1, compared.positives.unsqueeze(1)).squeeze(1).neg_(),
+                       at::argmax(scores, 1).eq(compared.positives).to(at::kDouble)};
+    return compared;
+}
 
-    const at::Tensor wide = embeddings.to(at::kDouble);
-    const at::Tensor units = wide / lengths_of(wide);
-    const at::Tensor a = units.index_select(0, of_anchors);
-    const at::Tensor t = units.index_select(0, of_texts);
-    const at::Tensor scores = at::matmul(a, t.transpose(0, 1)).div_(temperature);
-    const at::Tensor log_p = at::log_softmax(scores, 1);
-    const at::Tensor at_positives = of_positives.unsqueeze(1);
-    const at::Tensor d_scores = log_p.exp();
-    d_scores.scatter_add_(1, at_positives, at::full_like(at_positives, -1, at::kDouble));
-    d_scores.div_(temperature);
-    const at::Tensor gradients = at::zeros_like(units);
-    gradients.index_add_(0, of_anchors, at::matmul(d_scores, t));
-    gradients.index_add_(0, of_texts, at::matmul(d_scores.transpose(0, 1), a));
-    return {log_p.gather(1, at_positives).squeeze(1).neg_(),
-            at::argmax(scores, 1).eq(of_positives).to(at::kDouble), gradients};
+AnchorLosses InBatch::losses_of(std::span<const int64_t> anchors) const {
+    return compare(anchors).losses;
+}
+
+std::pair<AnchorLosses, at::Tensor> InBatch::learn(std::span<const int64_t> anchors) const {
+    const Compared compared = compare(anchors);
+    const at::Tensor places = compared.positives.unsqueeze(1);
+    const at::Tensor d_scores = compared.log_p.exp();
+    d_scores.scatter_add_(1, places, at::full_like(places, -1, at::kDouble));
+    d_scores.div_(temperature_);
+    const at::Tensor gradients = at::zeros_like(units_);
+    gradients.index_add_(0, compared.anchors, at::matmul(d_scores, of_texts_));
+    gradients.index_add_(0, texts_, at::matmul(d_scores.transpose(0, 1), compared.units));
+    return {compared.losses, gradients};
 }
 
 at::Tensor gradients_of_embeddings(const at::Tensor& embeddings, const at::Tensor& of_units) {

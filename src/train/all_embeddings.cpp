@@ -36,19 +36,13 @@ void AllEmbeddings::read(int64_t first, data::FlatBatch batch) {
 
 void AllEmbeddings::join() { mesh_.world().all_reduce(embeddings_).wait(); }
 
-model::AnchorLosses AllEmbeddings::losses_of(std::span<const int64_t> anchors,
-                                             double temperature) const {
-    return model::in_batch_loss(embeddings_, rows_, anchors, temperature);
-}
-
 std::vector<model::EmbeddedDocuments::Learned> AllEmbeddings::learn(
     std::span<const OwnRows> batches, double temperature) const {
     std::vector<int64_t> anchors;
     for (const auto& [first, count] : batches)
         for (int64_t row = first; row < first + count; ++row) anchors.push_back(row);
-    const model::AnchorLosses losses = losses_of(anchors, temperature);
+    const auto [losses, of_units] = compared(temperature).learn(anchors);
     // A text is compared with the anchors of all ranks.
-    const at::Tensor of_units = losses.gradients;
     if (mesh_.sequence_rank() != 0) of_units.zero_();
     mesh_.world().all_reduce(of_units).wait();
     const at::Tensor gradients =

@@ -28,8 +28,8 @@ public:
     // Collects those of all ranks. Collective over the world.
     void join();
 
-    // What the anchors of these rows cost.
-    model::AnchorLosses losses_of(std::span<const int64_t> anchors, double temperature) const;
+    // The texts with which anchors are compared.
+    model::InBatch compared(double temperature) const { return {embeddings_, rows_, temperature}; }
     // What each batch learns. Collective over the world.
     std::vector<model::EmbeddedDocuments::Learned> learn(std::span<const OwnRows> batches,
                                                          double temperature) const;

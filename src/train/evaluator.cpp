@@ -88,11 +88,12 @@ EvaluationNumbers Evaluator::compare_texts(const std::function<void(double)>& be
     all.join();
     enum { loss, right };
     std::vector<double> sums(2);
+    const model::InBatch texts = all.compared(subject_.temperature);
     for (size_t first = 0; mesh_.sequence_rank() == 0 && first < own.size();
          first += anchors_at_a_time) {
         const auto anchors =
             std::span(own).subspan(first, std::min(anchors_at_a_time, own.size() - first));
-        const model::AnchorLosses of_anchors = all.losses_of(anchors, subject_.temperature);
+        const model::AnchorLosses of_anchors = texts.losses_of(anchors);
         sums[loss] += of_anchors.losses.sum().item<double>();
         sums[right] += of_anchors.is_right.sum().item<double>();
     }

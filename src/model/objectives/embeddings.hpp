@@ -4,7 +4,7 @@
 
 namespace ringshard::model {
 
-// Learning embeddings of documents, by what in_batch_loss() gives each of them.
+// Learning embeddings of documents, by what InBatch gives each of them.
 std::shared_ptr<const Objective> embedding_objective();
 
 }  // namespace ringshard::model
