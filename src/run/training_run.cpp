@@ -164,11 +164,12 @@ comm::Agreed<train::ReferenceLogProbs> TrainingRun::reference_of(const data::Row
     if (resumed_from.empty()) {
         if (context.world.is_root())
             std::cerr << "computing the reference of " << rows.size() << " rows\n";
-        job.watchdog->begin(watch::Work::evaluation);
         const auto failure = train::write_reference_log_probs(
             mine, rows, context.settings.values.evaluation.per_device_eval_batch_size,
-            context.world, job.mesh, model_.stack.transformer,
-            [&job = job](double operations) { job.watchdog->expect(operations); });
+            context.world, job.mesh, model_.stack.transformer, [&job = job](double operations) {
+                job.watchdog->begin(watch::Work::evaluation);
+                job.watchdog->expect(operations);
+            });
         job.watchdog->begin(watch::Work::other);
         if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
     }
