@@ -47,9 +47,11 @@ public:
     StatNames stat_names() const override { return {.entropy = "", .accuracy = ""}; }
     void learn(const at::Tensor& logits, const ObjectiveTargets& targets, double gradient_scale,
                const at::Tensor& token_stats) const override {
-        logits.fill_(-gradient_scale);
+        // Rounded once to the type of the logits.
         if (const at::Tensor& weights = targets.data.weights; weights.defined())
-            logits.select(1, 0).mul_(weights);
+            logits.select(1, 0).copy_(weights * -gradient_scale);
+        else
+            logits.fill_(-gradient_scale);
         token_stats.zero_();  // what a pair costs is known to its loss
     }
     void evaluate(const at::Tensor& logits, const ops::Targets& /*targets*/,
