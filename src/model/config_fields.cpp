@@ -19,7 +19,8 @@ namespace {
 constexpr const char* read_fields =
     "architectures attention_bias attention_dropout attn_pdrop conv_kernel decoder_sparse_step "
     "embd_pdrop embedding_dropout first_k_dense_replace head_dim hidden_act hidden_dropout "
-    "hidden_size hybrid_override_pattern initializer_range intermediate_size kv_lora_rank "
+    "hidden_size hybrid_override_pattern initializer_range intermediate_size is_causal "
+    "kv_lora_rank "
     "layer_types layers_block_type mamba_conv_bias mamba_d_conv mamba_d_head mamba_d_ssm "
     "mamba_d_state mamba_dt_min mamba_expand mamba_head_dim mamba_hidden_act mamba_n_groups "
     "mamba_n_heads mamba_norm_before_gate mamba_num_heads mamba_proj_bias mamba_rms_norm "
@@ -45,7 +46,7 @@ constexpr const char* other_fields =
     "conv_use_xavier_init cross_attention_hidden_size decoder_start_token_id dtype eod_token_id "
     "eoi_token_id eoi_token_index eos_token_id ep_size expand finetuning_task "
     "gradient_checkpointing id2label ignore_index image_seq_length image_token_id "
-    "image_token_index is_causal is_decoder is_encoder_decoder label2id mamba_chunk_size "
+    "image_token_index is_decoder is_encoder_decoder label2id mamba_chunk_size "
     "mamba_ssm_cache_dtype mask_token_id mm_tokens_per_image moe_layer_freq "
     "moe_shared_expert_overlap mtp_hybrid_override_pattern mtp_layer_types mtp_layers_block_type "
     "mtp_loss_scaling_factor mtp_mlp_layer_types mtp_num_hidden_layers multimodal_projector_bias "

@@ -32,7 +32,9 @@ RowsOfTexts RowsOfTexts::part(int64_t first, int64_t count) const {
 }
 
 InBatch::InBatch(const at::Tensor& embeddings, const RowsOfTexts& rows, double temperature)
-    : rows_(rows), temperature_(temperature), units_(embeddings.to(at::kDouble, false, true)) {  // a copy
+    : rows_(rows),
+      temperature_(temperature),
+      units_(embeddings.to(at::kDouble, false, true)) {  // a copy
     units_.div_(lengths_of(units_));
     std::vector<int64_t> texts;
     for (int64_t row = 0; row < rows.size(); ++row)

@@ -91,10 +91,16 @@ double mscale(double factor, double weight) {
     return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
-void read_yarn(ConfigReader& rope, RopeSpec& spec) {
+// null counts as false.
+bool read_truncate(ConfigReader& rope, const RopeForm& form) {
+    if (form.is_of_layers || !rope.content().contains("truncate")) return true;
+    return rope.boolean("truncate", false);
+}
+
+void read_yarn(ConfigReader& rope, const RopeForm& form, RopeSpec& spec) {
     spec.fast_rotations = rope.number_above_0("beta_fast", 32);
     spec.slow_rotations = rope.number_above_0("beta_slow", 1);
-    spec.rounds_dimensions = rope.boolean("truncate", true);
+    spec.rounds_dimensions = read_truncate(rope, form);
     const bool weighs = rope.has("mscale") && rope.has("mscale_all_dim") &&
                         rope.part("mscale") != 0.0 && rope.part("mscale_all_dim") != 0.0;
     spec.attention_scaling = mscale(spec.factor, 1);
@@ -151,7 +157,7 @@ void read_scaling(ConfigReader& rope, const RopeForm& form, int64_t original, Ro
     else
         spec.factor = tells_by_length ? rope.number_above_0("factor", lengthening)
                                       : rope.number_above_0("factor");
-    if (spec.kind == RopeKind::yarn) read_yarn(rope, spec);
+    if (spec.kind == RopeKind::yarn) read_yarn(rope, form, spec);
     if (spec.kind == RopeKind::longrope) read_longrope(rope, form, spec);
     if (spec.kind == RopeKind::llama3) read_llama3(rope, spec);
 }
@@ -236,7 +242,8 @@ std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& 
                     format_text("rope_parameters: {}: must be an object for each of "
                                 "\"full_attention\" and \"sliding_attention\"",
                                 key));
-        const auto part = [&](const char* layers, const RopeForm& form, RopeSpec& spec) {
+        const auto part = [&](const char* layers, RopeForm form, RopeSpec& spec) {
+            form.is_of_layers = true;
             read_positions(config, format_text("rope_parameters: {}", layers),
                            both.value(layers, json()), form, true, spec);
         };

@@ -21,7 +21,8 @@ struct RopeForm {
     bool rotates_pairs = false;
     double rotated_part = 1.0;
     bool is_interleaved = false;
-    bool knows_alpha = false;  // "dynamic" with an alpha scales theta
+    bool knows_alpha = false;   // "dynamic" with an alpha scales theta
+    bool is_of_layers = false;  // one of several, in whose objects transformers reads no truncate
     // original_max_position_embeddings from outside of the RoPE object; 0: the object has it.
     int64_t original_positions = 0;
     std::vector<std::string> other_keys{};  // that other readers use

@@ -298,10 +298,11 @@ std::map<std::string, std::string> spec_fields(const ModelSpec& spec) {
     const auto& [architecture, peft, vocabulary, stored_vocabulary, width, blocks, tied, norm,
                  names, layer_embeddings, has_head_bias, scores, ropes, query_scale,
                  embedding_multiplier, rounds_embedding_multiplier, logits_multiplier, logits_cap,
-                 padding_token, router_aux_loss_coef, has_router_aux_loss, initializer_range,
-                 initial_part_of_outputs, max_positions, config_json, is_wrapped, text_config,
-                 stored_form, constants, ignores_further_blocks, other_names, frozen, update_rules,
-                 frozen_form, reads_head_from_embedding, adapters, trained_rows] = spec;
+                 padding_token, router_aux_loss_coef, has_router_aux_loss, router_loss_left_out,
+                 initializer_range, initial_part_of_outputs, max_positions, config_json, is_wrapped,
+                 text_config, stored_form, constants, ignores_further_blocks, other_names, frozen,
+                 update_rules, frozen_form, reads_head_from_embedding, adapters, trained_rows] =
+        spec;
     Fields fields;
     fields["architecture"] = architecture;
     fields["vocab_size"] = text(vocabulary);

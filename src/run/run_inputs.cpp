@@ -24,6 +24,13 @@ namespace {
 std::optional<Failure> settle_routers(const config::Settings& settings, model::ModelSpec& spec) {
     const double share =
         settings.values.model.router_aux_loss_coef.value_or(spec.router_aux_loss_coef);
+    if (share != 0 && spec.router_loss_left_out > 0)
+        return Failure{
+            ExitCode::settings,
+            format_text("router_aux_loss_coef = {} [{}]: the routers of {} choose experts by "
+                        "corrections, and the loss that balances them is not served; set it to 0",
+                        share, settings.origin_of("router_aux_loss_coef").place,
+                        spec.architecture)};
     if (share != 0 && !spec.has_router_aux_loss)
         return Failure{
             ExitCode::settings,
@@ -153,6 +160,15 @@ MaybeFailure make_room_for_tokens(const CommandContext& context, const HubCache&
     return std::nullopt;
 }
 
+void tell_left_out_loss(const config::Settings& settings, const model::ModelSpec& spec) {
+    if (spec.router_loss_left_out > 0 && !settings.values.model.router_aux_loss_coef)
+        std::cerr << format_text(
+            "note: router_aux_loss_coef = {} of config.json: TRL adds this share of the loss that "
+            "balances experts, which is left out here, since corrections of the routers balance "
+            "them\n",
+            spec.router_loss_left_out);
+}
+
 void tell_unknown_fields(const std::filesystem::path& config_json) {
     const std::string warning = model::warn_of_unknown_fields(config_json);
     if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
@@ -196,7 +212,10 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     auto spec = parse_spec(config_json, text.value(), read_whole_number(padding.value()).value(),
                            placement.shape, settings);
     if (!spec) return comm::found_by_all(spec.failure());
-    if (context.world.is_root()) tell_unknown_fields(config_json);
+    if (context.world.is_root()) {
+        tell_unknown_fields(config_json);
+        tell_left_out_loss(context.settings, spec.value());
+    }
     if (const auto failure = untie_if_stored_apart(context, folder, spec.value())) return *failure;
     if (const auto failure = make_room_for_tokens(context, hub, spec.value())) return *failure;
     auto asked = read_asked_adapters(context.settings, hub, context.world);

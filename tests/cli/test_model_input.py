@@ -131,7 +131,7 @@ class ModelInput(TrainerTest):
                 self.expect_one_message(self.train(), 78, words)
         del self.config["pad_token_id"]
         self.write_config()
-        self.expect_one_message(self.train(), 78, "pad_token_id = 32000: must be a token below vocab_size = 512")
+        self.expect_one_message(self.train(), 78, "pad_token_id = 32000, the default: must be a token below vocab_size = 512")
         self.write_config(pad_token_id=None, sliding_window=None)
         self.expect_one_message(self.train(), 65, "self_attn.qkv_proj.weight is not in the model's files")
 
@@ -152,6 +152,16 @@ class ModelInput(TrainerTest):
             (of("SmolLM3ForCausalLM", "smollm3", layer_types=["sliding_attention"] * 3),
              "layer_types: has \"sliding_attention\", which needs use_sliding_window = true"),
             (of("GlmForCausalLM", "glm", head_dim=16, partial_rotary_factor=0.45), "7 elements of a head would rotate"),
+            (of("Qwen2ForCausalLM", "qwen2", is_causal=False), "is_causal = false: a token would see those behind it"),
+            (of("BambaForCausalLM", "bamba", mamba_n_heads=4, partial_rotary_factor=1.0),
+             "partial_rotary_factor = 1.0: transformers reads it in rope_parameters alone"),
+            (of("Olmo3ForCausalLM", "olmo3", rope_parameters=None, sliding_window_pattern=2),
+             "sliding_window_pattern = 2: transformers reads no such field of this family and goes by 4; say what is meant in layer_types"),
+            (kimi(num_expert_group=2, n_group=4), "num_expert_group = 2 and n_group = 4: are one number; correct the wrong one"),
+            (of("AXK1ForCausalLM", "axk1", sliding_window=None, num_key_value_heads=4, moe_intermediate_size=8, moe_layer_freq=2),
+             "moe_layer_freq = 2: is not served; it must be 1"),
+            (of("Glm4MoeLiteForCausalLM", "glm4_moe_lite", sliding_window=None, num_key_value_heads=4, moe_intermediate_size=8,
+                first_k_dense_replace=2), "first_k_dense_replace = 2: transformers reads no such field of this family and goes by 1"),
             (of("GPT2LMHeadModel", "gpt2"), "hidden_size: this family names it n_embd"),
             (of("SeedOssForCausalLM", "seed_oss"), "residual_dropout: is 0.1 by default, and dropout is not served; set it to 0"),
             (of("CohereForCausalLM", "cohere", use_qk_norm=True), "use_qk_norm = true: is not served; must be false"),

@@ -17,7 +17,7 @@ from beside_transformers import FOLDER, MODELS, TrainerTest, read_config, read_s
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config, Qwen2Config, Qwen2MoeConfig, Qwen3Config
 
 SIZES = dict(vocab_size=160, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=256)
@@ -48,6 +48,9 @@ CASES = {
     "qwen2 with a window in its second layer": Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=9, max_window_layers=1),
     "qwen3 with windows by layer types": Qwen3Config(**SIZES, head_dim=16, use_sliding_window=True, sliding_window=20,
                                                      layer_types=["sliding_attention", "full_attention"]),
+    "qwen2_moe with a window in its first layer": Qwen2MoeConfig(
+        **SIZES, use_sliding_window=True, sliding_window=9, max_window_layers=2, num_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=24, shared_expert_intermediate_size=24, router_aux_loss_coef=0.0),
     "mistral": MistralConfig(**SIZES, sliding_window=64),
     "mistral with a narrow window": MistralConfig(**SIZES, sliding_window=7),
     "olmo2": Olmo2Config(**SIZES, pad_token_id=None),
@@ -84,8 +87,8 @@ def their_step(model, rows):
     return total, squares.sqrt().item()
 
 
-def older_spelling(folder):
-    """rope_theta and rope_scaling with `type`, as files of earlier releases have them."""
+def older_spelling(folder, has_layer_types):
+    """rope_theta and rope_scaling with `type`, as files of earlier releases have them, which had no layer_types."""
     path = os.path.join(folder, "config.json")
     with open(path) as file:
         config = json.load(file)
@@ -94,6 +97,8 @@ def older_spelling(folder):
     kind = rope.pop("rope_type")
     config["rope_scaling"] = None if kind == "default" else {**rope, "type": kind}
     config["torch_dtype"] = config.pop("dtype")
+    if not has_layer_types:
+        config.pop("layer_types", None)
     with open(path, "w") as file:
         json.dump(config, file)
 
@@ -141,7 +146,7 @@ class Models(TrainerTest):
                 rows, rows_file = draw_rows(folder)
                 theirs = their_step(make_model(config, folder), rows)
                 self.check(self.our_step(folder, rows_file), theirs)
-                older_spelling(folder)
+                older_spelling(folder, "by layer types" in name)
                 split = ("--cp_size", "--sp_size")[number % 2]
                 self.check(self.our_step(folder, rows_file, "--profile", "zero3", split, "2", ranks=2), theirs)
 

@@ -50,10 +50,11 @@ BOOST_AUTO_TEST_CASE(counts_as_the_callback_of_transformers) {
 
 // An evaluation is a line that has the time of its set.
 BOOST_AUTO_TEST_CASE(finds_the_time_of_the_set_that_has_the_metric) {
-    for (const auto& [metric, time] :
-         {std::pair{"loss", "eval_runtime"}, {"nll_loss", "eval_runtime"},
-          {"eval_hard_loss", "eval_hard_runtime"}, {"hard_nll_loss", "eval_hard_runtime"},
-          {"mean_token_accuracy", "eval_runtime"}}) {
+    for (const auto& [metric, time] : {std::pair{"loss", "eval_runtime"},
+                                       {"nll_loss", "eval_runtime"},
+                                       {"eval_hard_loss", "eval_hard_runtime"},
+                                       {"hard_nll_loss", "eval_hard_runtime"},
+                                       {"mean_token_accuracy", "eval_runtime"}}) {
         config::EvaluationSettings settings;
         settings.metric_for_best_model = metric;
         BOOST_TEST(train::BestModel(settings).runtime_key() == time, metric);

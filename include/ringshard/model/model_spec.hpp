@@ -91,7 +91,8 @@ struct ModelSpec {
     std::optional<int64_t> padding_token;
     // The share of the loss that balances the experts in the loss of training; 0: none.
     double router_aux_loss_coef = 0;
-    bool has_router_aux_loss = false;  // transformers computes that loss for the architecture
+    bool has_router_aux_loss = false;  // it is computed for this architecture
+    double router_loss_left_out = 0;   // a share that transformers takes, of a loss that is not
     double initializer_range = 0.02;
     // Initial values of the last matrices of layers are drawn from this part of the range.
     double initial_part_of_outputs = 1;

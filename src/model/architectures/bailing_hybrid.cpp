@@ -33,6 +33,7 @@ static ModelSpec read_bailing_hybrid(ConfigReader& config) {
     ModelSpec spec =
         read_latent_model(config, {.model = {.names = {.positions = "model_max_length"},
                                              .max_positions = 262144,
+                                             .padding_token = 156892,
                                              .rope = {.theta = 6e6, .is_interleaved = true}},
                                    .latent = {.rank = 512,
                                               .query_rank = 0,

@@ -6,9 +6,15 @@ namespace ringshard::model::architectures {
 // Plain blocks, of which those in attn_layer_indices attend and all others have a state.
 static ModelSpec read_bamba(ConfigReader& config) {
     ModelSpec spec =
-        read_plain_model(config, {.norm = {.epsilon = 1e-5},
+        read_plain_model(config, {.key_heads = 8,
+                                  .norm = {.epsilon = 1e-5},
                                   .padding_token = 0,
                                   .rope = {.may_be_partial = true, .rotated_part = 0.5}});
+    if (config.has("partial_rotary_factor") && config.part("partial_rotary_factor") != 0.5)
+        config.complain(format_text(
+            "partial_rotary_factor = {}: transformers reads it in rope_parameters alone, and else "
+            "takes 0.5; move it there, or remove it",
+            shown(config.part("partial_rotary_factor").dump())));
     read_biases(config, spec);
     if (config.part("z_loss_coefficient").is_number() && config.part("z_loss_coefficient") != 0)
         config.complain(format_text(

@@ -12,6 +12,7 @@ static ModelSpec read_glm4_moe_lite(ConfigReader& config) {
                  .ignores_further_blocks = true});
     const ExpertsSpec experts =
         read_grouped_experts(config, spec, {.count = 64, .per_token = 4, .scaling = 1.8});
+    refuse_unread(config, "first_k_dense_replace", 1, "mlp_layer_types");
     set_experts_behind_dense(spec, experts, read_first_sparse(config, spec.blocks.size()));
     return spec;
 }

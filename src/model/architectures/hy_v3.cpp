@@ -29,6 +29,7 @@ static ModelSpec read_hy_v3(ConfigReader& config) {
     experts.shared->gate = "mlp.shared_mlp.gate_proj";
     experts.shared->up = "mlp.shared_mlp.up_proj";
     experts.shared->down = "mlp.shared_mlp.down_proj";
+    refuse_unread(config, "first_k_dense_replace", 1, "mlp_layer_types");
     set_experts_behind_dense(spec, experts, read_first_sparse(config, spec.blocks.size()));
     for (BlockSpec& block : spec.blocks) block.attention().head_norm = HeadNormKind::each_head;
     spec.ignores_further_blocks = true;

@@ -69,7 +69,8 @@ static ModelSpec read_kimi_linear(ConfigReader& config) {
     ModelSpec spec = read_latent_model(
         config, {.model = {.norm = {.epsilon = 1e-5},
                            .names = {.positions = "model_max_length"},
-                           .max_positions = 1048576},
+                           .max_positions = 1048576,
+                           .padding_token = 163839},
                  .latent = {.rank = 512, .query_rank = 0, .rotated = 64, .value_dim = 128},
                  .rotates = false,
                  .ignores_head_dim = true});

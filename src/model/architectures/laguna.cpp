@@ -37,8 +37,7 @@ static void read_query_heads(ConfigReader& config, ModelSpec& spec) {
 static ExpertsSpec read_laguna_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts =
         read_gated_experts(config, spec, {.count = 256, .per_token = 8, .shared = 512});
-    spec.has_router_aux_loss = false;
-    spec.router_aux_loss_coef = 0;
+    leave_out_router_loss(spec);
     for (const char* const flag : {"moe_apply_router_weight_on_input", "output_router_logits"})
         refuse_flag(config, flag);
     if (config.has("moe_router_logit_softcapping") &&

@@ -3,7 +3,8 @@
 namespace ringshard::model::architectures {
 
 static ModelSpec read_short_convolutions(ConfigReader& config, const char* intermediate) {
-    ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5},
+    ModelSpec spec = read_plain_model(config, {.key_heads = 8,
+                                               .norm = {.epsilon = 1e-5},
                                                .norm_name = "norm_eps",
                                                .intermediate_name = intermediate,
                                                .padding_token = 0,

@@ -19,7 +19,7 @@ static ModelSpec read_minimax_m2(ConfigReader& config) {
                                        {.count = 256,
                                         .per_token = 8,
                                         .intermediate_name = "intermediate_size",
-                                        .aux_loss = std::nullopt});
+                                        .aux_loss = 0.001});
     experts.routing = {.is_sigmoid = true, .normalises = true};
     experts.router = "block_sparse_moe.gate";
     experts.correction = "block_sparse_moe.e_score_correction_bias";
@@ -27,6 +27,7 @@ static ModelSpec read_minimax_m2(ConfigReader& config) {
     experts.gate = "w1";
     experts.up = "w3";
     experts.down = "w2";
+    leave_out_router_loss(spec);
     refuse_flag(config, "output_router_logits");
     if (config.has("router_jitter_noise") && config.part("router_jitter_noise") != 0.0)
         config.complain("router_jitter_noise: is not served; it must be 0");

@@ -44,6 +44,7 @@ static ModelSpec read_olmo3(ConfigReader& config) {
     RopeForm sliding = full;
     sliding.theta_name = "";  // rope_theta is of the others
     spec.ropes = read_ropes_by_layer(config, full, sliding);
+    refuse_unread(config, "sliding_window_pattern", 4, "layer_types");
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
     set_windows(config, spec, windows, read_window(config, usual_window));
     set_ropes(spec, windows);

@@ -15,13 +15,17 @@ static ModelSpec read_qwen2_moe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 16});
     const bool has_bias = config.boolean("qkv_bias", true);
     for (BlockSpec& block : spec.blocks) block.attention().has_bias = has_bias;
-    // transformers writes 0 where use_sliding_window is false.
+    // Other blocks than those of the dense models have windows; and transformers writes 0 where
+    // use_sliding_window is false.
     if (config.part("sliding_window") == 0 && !config.boolean("use_sliding_window", false))
         set_windows(config, spec,
                     read_layer_types(config, spec.blocks.size(), [](size_t) { return false; }),
                     std::nullopt);
     else
-        read_windows_of_layers(config, spec);
+        read_windows_in_use(config, spec, read_window(config, usual_window),
+                            [first = read_max_window_layers(config)](size_t block) {
+                                return block % 2 == 0 && block < first;
+                            });
     if (config.part("num_experts") == 0) return spec;
     ExpertsSpec experts =
         read_gated_experts(config, spec, {.count = 60, .per_token = 4, .shared = 5632});

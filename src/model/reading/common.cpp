@@ -67,6 +67,13 @@ Sizes read_sizes(ConfigReader& config, const Defaults& defaults, ModelSpec& spec
     return sizes;
 }
 
+void refuse_sight_of_later_tokens(ConfigReader& config) {
+    if (config.part("is_causal") == false)
+        config.complain(
+            "is_causal = false: a token would see those behind it, in transformers by the kernel "
+            "of attention and the padding of a batch; set it to true");
+}
+
 void refuse_dropout(ConfigReader& config) {
     for (const char* name : {"attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop",
                              "residual_dropout", "embedding_dropout", "hidden_dropout"})
@@ -88,13 +95,15 @@ std::optional<int64_t> read_padding_token(ConfigReader& config, const Defaults& 
     if (!config.content().contains("pad_token_id") && defaults.padding_token)
         given = *defaults.padding_token;
     if (given.is_null()) return std::nullopt;
+    const bool is_usual = !config.has("pad_token_id");
     if (given.is_number_integer()) {
         const auto token = given.get<int64_t>();
         if (token >= -vocabulary && token < vocabulary)
             return token < 0 ? token + vocabulary : token;
     }
-    config.complain(format_text("pad_token_id = {}: must be a token below vocab_size = {}, or null",
-                                shown(given.dump()), vocabulary));
+    config.complain(
+        format_text("pad_token_id = {}{}: must be a token below vocab_size = {}, or null",
+                    shown(given.dump()), is_usual ? ", the default" : "", vocabulary));
     return std::nullopt;
 }
 
@@ -136,6 +145,7 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec;
     const Sizes sizes = read_sizes(config, defaults, spec);
     refuse_dropout(config);
+    refuse_sight_of_later_tokens(config);
     read_stored_form(config, matrix_sizes(sizes, spec.width), defaults.reads_mxfp4,
                      spec.stored_form);
     const auto padding = read_padding_token(config, defaults, spec.vocabulary);
@@ -221,6 +231,14 @@ void refuse_usual_dropout(ConfigReader& config, std::initializer_list<const char
         if (!config.has(name))
             config.complain(
                 format_text("{}: is 0.1 by default, and dropout is not served; set it to 0", name));
+}
+
+void refuse_unread(ConfigReader& config, const char* name, int64_t taken, const char* instead) {
+    if (config.has(name) && config.part(name) != taken && !config.has(instead))
+        config.complain(
+            format_text("{} = {}: transformers reads no such field of this family and "
+                        "goes by {}; say what is meant in {}, or remove it",
+                        name, shown(config.part(name).dump()), taken, instead));
 }
 
 void refuse_flag(ConfigReader& config, const char* name) {

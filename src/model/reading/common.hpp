@@ -81,6 +81,9 @@ struct ExpertDefaults {
 // decoder_sparse_step.
 std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks);
 ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults);
+// Leaves out the loss that balances experts: transformers counts for it the experts that routers
+// would choose without their corrections.
+void leave_out_router_loss(ModelSpec& spec);
 
 // Reads experts beside an MLP with a gate of its own, the weights of a token's experts normed.
 struct GatedDefaults {
@@ -121,6 +124,9 @@ int64_t read_first_dense(ConfigReader& config, int64_t usual,
 int64_t read_first_sparse(ConfigReader& config, size_t num_blocks, int64_t usual = 1);
 void set_experts_behind_dense(ModelSpec& spec, const ExpertsSpec& experts, int64_t first_dense);
 
+// transformers reads no such field here: its value must be the one that it goes by, or `instead`
+// has what is meant.
+void refuse_unread(ConfigReader& config, const char* name, int64_t taken, const char* instead);
 // Gives every projection of the blocks a bias where use_bias says so.
 void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual);
 // Complains where every head has no keys of its own, or the heads are not as wide as the model.
@@ -188,6 +194,7 @@ struct LayerDefaults {
 void read_layers(ConfigReader& config, ModelSpec& spec, const Defaults& defaults,
                  const LayerDefaults& of_layers);
 // Gives blocks the window where use_sliding_window and layer_types, or max_window_layers, say so.
+size_t read_max_window_layers(ConfigReader& config);
 void read_windows_of_layers(ConfigReader& config, ModelSpec& spec);
 
 // Gives these blocks the window of sliding_window; complains if there are such blocks and no

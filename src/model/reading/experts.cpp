@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "common.hpp"
 #include "ringshard/base/shown.hpp"
@@ -9,6 +10,17 @@ using nlohmann::json;
 
 namespace {
 
+// Returns the name by which a field is there: transformers reads it by a common one too.
+const char* given_name(ConfigReader& config, const char* name, const char* common) {
+    if (!config.has(common)) return name;
+    if (!config.has(name)) return common;
+    if (config.part(common) != config.part(name))
+        config.complain(format_text("{} = {} and {} = {}: are one number; correct the wrong one",
+                                    name, shown(config.part(name).dump()), common,
+                                    shown(config.part(common).dump())));
+    return name;
+}
+
 constexpr int64_t most_experts = 1 << 16;
 
 int64_t read_number(ConfigReader& config, const char* name, int64_t most, int64_t usual) {
@@ -18,7 +30,8 @@ int64_t read_number(ConfigReader& config, const char* name, int64_t most, int64_
 // transformers writes the number under either name.
 int64_t read_count(ConfigReader& config, const ExpertDefaults& defaults) {
     if (defaults.count_name != nullptr)
-        return read_number(config, defaults.count_name, most_experts, defaults.count);
+        return read_number(config, given_name(config, defaults.count_name, "num_local_experts"),
+                           most_experts, defaults.count);
     const json here = config.part("num_experts");
     const json local = config.part("num_local_experts");
     if (!here.is_null() && !local.is_null() && here != local)
@@ -41,7 +54,8 @@ double read_aux_loss(ConfigReader& config, double usual) {
 // The groups of experts among which a token chooses.
 void read_groups(ConfigReader& config, const GroupedDefaults& defaults, ExpertsSpec& experts) {
     const char* const count_name = defaults.count_name;
-    const int64_t groups = config.whole_number_or(defaults.groups_name, widest, defaults.groups);
+    const int64_t groups = config.whole_number_or(
+        given_name(config, defaults.groups_name, "n_group"), widest, defaults.groups);
     const int64_t chosen = config.whole_number_or("topk_group", widest, defaults.chosen_groups);
     experts.routing.groups = groups;
     experts.routing.chosen_groups = chosen;
@@ -79,16 +93,22 @@ std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks) {
 ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults) {
     ExpertsSpec experts;
     experts.count = read_count(config, defaults);
-    experts.per_token =
-        read_number(config, defaults.per_token_name, most_experts, defaults.per_token);
+    const char* const per_token =
+        given_name(config, defaults.per_token_name, "num_experts_per_tok");
+    experts.per_token = read_number(config, per_token, most_experts, defaults.per_token);
     if (experts.per_token > experts.count)
-        config.complain(format_text("{} = {}: must be at most the number of experts, {}",
-                                    defaults.per_token_name, experts.per_token, experts.count));
+        config.complain(format_text("{} = {}: must be at most the number of experts, {}", per_token,
+                                    experts.per_token, experts.count));
     experts.intermediate = config.whole_number(defaults.intermediate_name, widest);
     experts.activation = spec.blocks.front().mlp().activation;
     spec.has_router_aux_loss = defaults.aux_loss.has_value();
     if (defaults.aux_loss) spec.router_aux_loss_coef = read_aux_loss(config, *defaults.aux_loss);
     return experts;
+}
+
+void leave_out_router_loss(ModelSpec& spec) {
+    spec.has_router_aux_loss = false;
+    spec.router_loss_left_out = std::exchange(spec.router_aux_loss_coef, 0);
 }
 
 ExpertsSpec read_gated_experts(ConfigReader& config, ModelSpec& spec,
@@ -119,13 +139,16 @@ ExpertsSpec read_grouped_experts(ConfigReader& config, ModelSpec& spec,
                                         .count_name = defaults.count_name,
                                         .per_token_name = defaults.per_token_name});
     experts.routing.is_sigmoid = true;
-    experts.routing.normalises = config.boolean(defaults.normalises_name, defaults.normalises);
+    experts.routing.normalises = config.boolean(
+        given_name(config, defaults.normalises_name, "norm_topk_prob"), defaults.normalises);
     experts.routing.added_to_sum = 1e-20;
     experts.routing.scaling = config.number_above_0("routed_scaling_factor", defaults.scaling);
     experts.routes_in_fp32 = true;
     experts.correction = "mlp.gate.e_score_correction_bias";
     read_groups(config, defaults, experts);
-    const int64_t shared = read_number(config, defaults.shared_name, most_blocks, defaults.shared);
+    const int64_t shared =
+        read_number(config, given_name(config, defaults.shared_name, "n_shared_experts"),
+                    most_blocks, defaults.shared);
     experts.shared = shared_experts(experts, shared);
     return experts;
 }

@@ -35,8 +35,10 @@ LatentSpec read_latent(ConfigReader& config, const LatentDefaults& defaults) {
 // Where YaRN names mscale_all_dim, the scores grow with the square of its scale.
 double yarn_scale(ConfigReader& config, const RopeSpec& rope) {
     if (rope.kind != RopeKind::yarn) return 1;
-    const char* const name = config.has("rope_scaling") ? "rope_scaling" : "rope_parameters";
-    const json weight = config.part(name).value("mscale_all_dim", json());
+    const json older = config.part("rope_scaling");  // an empty one counts for nothing
+    const json positions =
+        older.is_null() || older.empty() ? config.part("rope_parameters") : older;
+    const json weight = positions.value("mscale_all_dim", json());
     if (!weight.is_number() || weight == 0 || rope.factor <= 1) return 1;
     const double scale = 0.1 * weight.get<double>() * std::log(rope.factor) + 1;
     return scale * scale;

@@ -173,13 +173,16 @@ void read_windows_in_use(ConfigReader& config, ModelSpec& spec, std::optional<in
             "true and sliding_window");
 }
 
+size_t read_max_window_layers(ConfigReader& config) {
+    if (config.part("max_window_layers") == 0) return 0;
+    return static_cast<size_t>(config.whole_number_or("max_window_layers", most_blocks, 28));
+}
+
 void read_windows_of_layers(ConfigReader& config, ModelSpec& spec) {
     // The first max_window_layers see everything.
-    const int64_t first = config.part("max_window_layers") == 0
-                              ? 0
-                              : config.whole_number_or("max_window_layers", most_blocks, 28);
-    read_windows_in_use(config, spec, read_window(config, usual_window),
-                        [first](size_t block) { return block >= static_cast<size_t>(first); });
+    read_windows_in_use(
+        config, spec, read_window(config, usual_window),
+        [first = read_max_window_layers(config)](size_t block) { return block >= first; });
 }
 
 }  // namespace ringshard::model
