@@ -126,6 +126,12 @@ std::optional<Failure> check_for_gpus(const config::Settings& settings) {
                     settings.origin_of("residual_dtype").place)};
 }
 
+static void settle_tf32(bool is_allowed, c10::Device device, const comm::Group& world) {
+    device::allow_tf32(is_allowed);
+    if (is_allowed && device.is_cpu() && world.is_root())
+        std::cerr << "note: tf32: not used, since products are computed on CPUs\n";
+}
+
 comm::Agreed<Placement> place_ranks(const CommandContext& context) {
     const comm::Group& world = context.world;
     const config::RunSettings& run = context.settings.values.run;
@@ -165,7 +171,7 @@ comm::Agreed<Placement> place_ranks(const CommandContext& context) {
     if (!shape) return comm::found_by_all(shape.failure());
 
     device::make_current(device.value());
-    device::allow_tf32(run.tf32);
+    settle_tf32(run.tf32, device.value(), world);
     device::keep_host_memory();
     const auto num_threads = comm::agreed(
         world,
