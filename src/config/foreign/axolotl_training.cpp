@@ -40,14 +40,19 @@ bool trains_embeddings(const ForeignImport& import) {
 void read_axolotl_embeddings(ForeignImport& import) {
     import.refuse_beside("embedding_lr", "embedding_lr_scale");
     for (const char* key : {"embedding_lr_scale", "embedding_lr"}) {
-        const double given = import.number(key, 0);
-        if (given <= 0) continue;
+        const double given = import.number(key, -1);
+        if (asks_for_nothing(import.at(key))) continue;
+        if (given <= 0) {
+            import.refuse(key, "it must be a number above 0");
+            continue;
+        }
         if (!trains_embeddings(import)) {
             import.idle(key, "no embedding is trained");
             continue;
         }
+        const bool is_rate = std::string_view(key) == "embedding_lr";
         const double rate = import.number("learning_rate", 0);
-        if (rate <= 0) {
+        if (is_rate && rate <= 0) {
             import.refuse(key, "it is taken as a part of learning_rate, which is not there");
             continue;
         }
@@ -55,7 +60,7 @@ void read_axolotl_embeddings(ForeignImport& import) {
         for (const std::string& module : saved_modules(import))
             if (import.has("adapter") && pattern.find(module) == std::string::npos)
                 pattern += "|" + module;
-        const double factor = std::string_view(key) == "embedding_lr" ? given / rate : given;
+        const double factor = is_rate ? given / rate : given;
         import.note(key,
                     format_text("is {} of the learning rate, whichever that is", shortest(factor)));
         import.set(key, "lr_groups",

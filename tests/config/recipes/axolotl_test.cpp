@@ -276,6 +276,10 @@ BOOST_AUTO_TEST_CASE(rates_of_embeddings) {
                    .training.lr_groups.find("\"lr\":0.5") != std::string::npos);
     BOOST_TEST(refuses("a.yaml", "base_model: b\nembedding_lr: 5e-5\n",
                        "a part of learning_rate, which is not there"));
+    BOOST_TEST(refuses("a.yaml", start + "embedding_lr: high\n", "it must be a number above 0"));
+    BOOST_TEST(refuses("a.yaml", start + "embedding_lr_scale: -1\n", "it must be a number above"));
+    BOOST_TEST(
+        resolution_of("a.yaml", "base_model: b\nembedding_lr_scale: 0.5\n").problems.empty());
     BOOST_TEST(has_note(resolution_of("a.yaml", start + "embedding_lr: 5e-5\nadapter: lora\n"),
                         "embedding_lr: not needed, no embedding is trained"));
     BOOST_TEST(refuses("a.yaml", start + "embedding_lr: 5e-5\nembedding_lr_scale: 0.5\n",
